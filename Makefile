@@ -1,0 +1,93 @@
+# Moldau. `make help` lists the targets.
+SHELL := /bin/bash
+export CGO_ENABLED := 0
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+BIN      := bin
+# A test that hangs is a failure: every package has a deadline.
+TIMEOUT  ?= 10m
+SEEDS    ?= 100
+SEED     ?= 1
+DURATION ?= 2m
+REF      ?= HEAD~1
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build bin/moldau and bin/bench
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+.PHONY: test
+test: build ## vet, import rules, unit, data-driven, simulator seeds, end-to-end tests over processes
+	$(GO) vet ./...
+	MOLDAU_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout $(TIMEOUT) -p 2 ./...
+
+.PHONY: short
+short: ## the tests without processes
+	$(GO) test -short -timeout $(TIMEOUT) ./...
+
+.PHONY: race
+race: ## the concurrent packages under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) ./segment/... ./partition/... ./replication/... ./peer/... ./controller/... ./consumergroup/... ./broker/... ./grpcapi/... ./client/... ./internal/...
+
+.PHONY: demo
+demo: build ## three brokers, a topic, produce with acks=isr, a group, the leader killed in the middle: nothing is missing
+	@test/demo.sh $(CURDIR)/$(BIN)
+
+.PHONY: verify
+verify: fmt-check ## what CI checks about the tree: formatting, tidy modules, generated files, import rules
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	$(GO) run ./cmd/moldau docs config | diff -u docs/configuration.md -
+	$(GO) test ./internal/lint/...
+
+.PHONY: fmt
+fmt: ## format the tree
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: fmt-check
+fmt-check:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt wants: $$out"; exit 1; fi
+
+.PHONY: lint
+lint: ## vet, staticcheck (pinned in tools/go.mod) and the rules over the tree
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+	$(GO) test ./internal/lint/...
+
+.PHONY: generate
+generate: ## regenerate protobuf code and docs/configuration.md
+	@mkdir -p $(BIN)/tools
+	GOBIN=$(CURDIR)/$(BIN)/tools $(GO) install -modfile=tools/go.mod github.com/bufbuild/buf/cmd/buf google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	cd proto && PATH="$(CURDIR)/$(BIN)/tools:$$PATH" buf generate
+	$(GO) run ./cmd/moldau docs config > docs/configuration.md
+
+.PHONY: sim
+sim: ## simulator seeds: SEED=n for one, SEEDS=n for many
+	$(GO) run ./cmd/sim --seed $(SEED) --seeds $(SEEDS)
+
+.PHONY: bench
+bench: ## micro-benchmarks, ten runs each; compare with benchstat
+	$(GO) test -run '^$$' -bench . -benchmem -count 10 ./record/... ./segment/... ./replication/... ./partition/... ./controller/... ./grpcapi/... | tee bench.txt
+
+.PHONY: bench-compare
+bench-compare: ## benchmarks of the work tree against REF
+	@test/bench-compare.sh $(REF)
+
+.PHONY: soak
+soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; DURATION=, SEED=
+	MOLDAU_BIN=$(CURDIR)/$(BIN) MOLDAU_SOAK=1 MOLDAU_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run TestSoak ./test/soak/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for a while: FUZZTIME=30s
+	@test/fuzz.sh $(or $(FUZZTIME),30s)
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BIN) bench.txt
