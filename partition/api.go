@@ -1,0 +1,236 @@
+package partition
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+)
+
+// Acks says what a produce request waits for.
+type Acks int8
+
+// The acknowledgement levels.
+const (
+	AcksISR    Acks = iota // every member of the in-sync set has it, on disk under flush.policy=always
+	AcksLeader             // the leader has it, on disk under flush.policy=always
+	AcksNone               // nothing: the answer comes after the append, and producers of this kind ignore it
+)
+
+// ProduceRequest appends one batch. The door has checked the checksum and the records (record.Batch.Validate); the partition checks what
+// depends on the topic and the producer's state.
+type ProduceRequest struct {
+	// LeaderEpoch fences the request; record.NoEpoch when the client does not know one.
+	LeaderEpoch record.LeaderEpoch
+	// Batch is one whole batch. It belongs to the partition, which stamps it in place, until Release is called.
+	Batch []byte
+	Acks  Acks
+	// Deadline is on the manager's clock (Clock.Now). A request that still waits then is answered CodeTimedOut.
+	Deadline time.Duration
+	// Release, if not nil, is called once, from any goroutine, when the partition needs Batch no longer: after the append or refusal,
+	// which is before the answer of a request that waits.
+	Release func()
+}
+
+// ProduceResult answers a ProduceRequest.
+type ProduceResult struct {
+	Code cluster.Code
+	// BaseOffset is the offset of the first record, -1 on refusal. For a duplicate it is that of the original.
+	BaseOffset record.Offset
+	LogStart   record.Offset
+	// AppendTimeMs is the broker's time of append for topics that stamp it, otherwise -1.
+	AppendTimeMs int64
+	// Leader and LeaderEpoch are a hint with CodeNotLeader, CodeFencedLeaderEpoch and CodeUnknownLeaderEpoch.
+	Leader      cluster.BrokerID
+	LeaderEpoch record.LeaderEpoch
+	// Message says more for people; often empty.
+	Message string
+}
+
+// Completion is the slot into which the answer of one produce request is put. The caller reserves it before it asks, so a Runner never
+// waits for anybody: to complete is to store the result and to wake without blocking. One wake channel of capacity 1 serves all
+// completions of a connection, whose goroutine then looks at its oldest ones. A Completion may be used again, after Reset, once Done.
+type Completion struct {
+	result ProduceResult
+	done   atomic.Bool
+	wake   chan<- struct{}
+}
+
+// Reset prepares the slot for one request. wake may be nil for a caller that polls Done; otherwise it has a capacity of at least 1.
+func (c *Completion) Reset(wake chan<- struct{}) {
+	c.result = ProduceResult{}
+	c.wake = wake
+	c.done.Store(false)
+}
+
+// Done reports whether the answer is there.
+func (c *Completion) Done() bool { return c.done.Load() }
+
+// Result is the answer. It may be called only after Done has returned true.
+func (c *Completion) Result() ProduceResult { return c.result }
+
+// complete stores the answer and wakes whoever waits. It is called exactly once per request.
+func (c *Completion) complete(r ProduceResult) {
+	c.result = r
+	wake := c.wake
+	c.done.Store(true) // from here on the caller may reuse c
+	if wake == nil {
+		return
+	}
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// ReadRequest asks for records below the high watermark.
+type ReadRequest struct {
+	Offset record.Offset
+	// MaxBytes bounds the answer; one batch is returned even if it is larger, unless Strict.
+	MaxBytes int
+	// Strict returns nothing rather than a first batch above MaxBytes: for the later partitions of a request whose budget is used up.
+	Strict bool
+	// LeaderEpoch fences the request; record.NoEpoch when the client does not know one.
+	LeaderEpoch record.LeaderEpoch
+	// LastEpoch is the leader epoch of the last record that the client has; record.NoEpoch when unknown. If the log that it read from has
+	// been cut since, the answer carries Diverged.
+	LastEpoch record.LeaderEpoch
+	// Follower allows a replica that does not lead to answer, up to the watermark that it knows.
+	Follower bool
+}
+
+// ListKind is what a ListRequest asks for.
+type ListKind int8
+
+// The kinds of offset questions.
+const (
+	ListEarliest     ListKind = iota // the log start
+	ListLatest                       // the high watermark; needs the controller's lease and a settled watermark (KIP-207)
+	ListTimestamp                    // the first record at or after TimestampMs
+	ListMaxTimestamp                 // the record with the largest timestamp
+)
+
+// ListRequest asks for an offset.
+type ListRequest struct {
+	Kind        ListKind
+	TimestampMs int64
+	LeaderEpoch record.LeaderEpoch // fences; record.NoEpoch when unknown
+	Follower    bool               // a replica that does not lead may answer
+}
+
+// ListResult answers a ListRequest. Offset and TimestampMs are -1 when no record answers.
+type ListResult struct {
+	Code        cluster.Code
+	Offset      record.Offset
+	TimestampMs int64
+	LeaderEpoch record.LeaderEpoch // of the record at Offset
+}
+
+// EpochEndResult answers "where does that leader epoch end in your log?" (OffsetForLeaderEpoch): the largest epoch not above the asked one and
+// its exclusive end, both -1 when there is none.
+type EpochEndResult struct {
+	Code cluster.Code
+	cluster.EpochEnd
+}
+
+// Waiter is a one-shot registration for news of a partition: a higher watermark, a moved log start, another role. It may be used again.
+type Waiter struct {
+	above record.Offset
+	wake  chan<- struct{}
+	at    *waiters // where it is registered, guarded by at.mu once set
+}
+
+// Role is what a replica is at present.
+type Role int8
+
+// The roles.
+const (
+	RoleIdle     Role = iota // no leader is known, or the controller has not spoken yet
+	RoleFollower             // copies from the leader
+	RoleLeader               // accepts records
+	RoleOffline              // the log failed or an invariant broke; see Status.Reason
+)
+
+// String gives the lower-case name.
+func (r Role) String() string {
+	return [...]string{"idle", "follower", "leader", "offline"}[r]
+}
+
+// FollowerStatus is what a leader knows of one follower.
+type FollowerStatus struct {
+	Broker      cluster.BrokerID
+	BrokerEpoch cluster.BrokerEpoch
+	Subscribed  bool // an admitted subscription of this leader epoch exists
+	InSync      bool
+	LogEnd      record.Offset
+	Flushed     record.Offset
+	// LagMs is for how long the follower has not been caught up, 0 while it is.
+	LagMs int64
+}
+
+// Status is a snapshot of one replica for administration and metrics.
+type Status struct {
+	Partition      cluster.TopicPartition
+	Topic          string
+	Role           Role
+	Reason         string // why it is offline
+	Leader         cluster.BrokerID
+	LeaderEpoch    record.LeaderEpoch
+	PartitionEpoch cluster.PartitionEpoch
+	ISR            []cluster.BrokerID
+	PendingISR     []cluster.BrokerID // proposed and not yet decided; nil when none
+	MinISR         int
+	LogStart       record.Offset
+	HighWatermark  record.Offset
+	LogEnd         record.Offset
+	Flushed        record.Offset
+	SizeBytes      int64
+	Waiting        int // produce requests
+	Followers      []FollowerStatus
+}
+
+// Outputs is what partitions ask of the rest of the broker; package broker implements it. Methods are called from Runner goroutines: they must not
+// block and must not call back into the partition on the same goroutine.
+type Outputs interface {
+	// Subscribe asks the fetcher to follow a partition from leader under leaderEpoch. It replaces any earlier subscription of the partition, also
+	// one to the same leader and epoch: the fetcher then asks Manager.Position anew.
+	Subscribe(tp cluster.TopicPartition, leader cluster.BrokerID, leaderEpoch record.LeaderEpoch)
+	// Unsubscribe ends following.
+	Unsubscribe(tp cluster.TopicPartition)
+	// Ack tells the leader how far the local follower is. The newest counts.
+	Ack(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch, p Progress)
+	// Alter proposes an ISR to the controller; the answer, also a failure, comes through Manager.AlterResult, exactly once.
+	Alter(change cluster.ISRChange)
+	// Offline reports that a local log has failed, for the controller and the operator.
+	Offline(tp cluster.TopicPartition, reason error)
+	// Removed reports replicas whose files are gone, so that their tombstones can be confirmed. It may repeat itself.
+	Removed(tombstones []cluster.Tombstone)
+	// Parked reports local directories that metadata knows nothing about. They are kept.
+	Parked(directories []string)
+}
+
+// Progress is how far a follower is: ends are exclusive.
+type Progress struct {
+	LogEnd, Flushed, LogStart record.Offset
+}
+
+// Clock is the time that a Manager lives by. Now is monotonic, WallMs is milliseconds since 1970.
+type Clock interface {
+	Now() time.Duration
+	WallMs() int64
+}
+
+// LoadReport is what Manager.Load found on disk: the part of a broker's registration that concerns its logs.
+type LoadReport struct {
+	Opened int
+	// Damaged replicas need repair and stay offline: recovery found corruption, or the log could not be opened.
+	Damaged []cluster.TopicPartition
+	// Relaxed replicas may have lost acknowledged records if the last stop was unclean: they were written under a relaxed flush policy. Recovered
+	// reports that the last stop was unclean for at least one log.
+	Relaxed []cluster.TopicPartition
+	// Unclean counts logs that were not closed cleanly.
+	Unclean int
+	// Strange lists directories that are not partition directories or belong to another cluster.
+	Strange []string
+}
