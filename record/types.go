@@ -25,6 +25,9 @@ const NoProducerID ProducerID = -1
 // ProducerEpoch fences older incarnations of one producer id.
 type ProducerEpoch int16
 
+// NoProducerEpoch is the producer epoch of a batch without a producer id.
+const NoProducerEpoch ProducerEpoch = -1
+
 // Sequence numbers the records of one producer in one partition. After 2^31-1 follows 0.
 type Sequence int32
 

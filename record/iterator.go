@@ -1,0 +1,200 @@
+package record
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Record is one decoded record. Key and Value alias the batch, or the buffer it was decompressed into, and are nil when null.
+type Record struct {
+	Offset Offset
+	// Timestamp is in ms since 1970; -1 is none. In a LogAppendTime batch it is the time of append.
+	Timestamp int64
+	Key       []byte
+	Value     []byte
+	Headers   []Header
+}
+
+// Header is one header of a record. Keys may repeat and keep their order. Value is nil when null and aliases like Record.Value.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Iterator decodes the records of one batch in order. Use it like a scanner: Next, then Record; after Next is false, Err. It decodes
+// each record on demand and gives what precedes a fault before it reports the fault.
+type Iterator struct {
+	batch  Batch
+	max    int
+	cur    cursor
+	opened bool
+	index  int32
+	raw    rawRecord
+	record Record
+	err    error
+}
+
+// rawRecord holds the parts of one record before its headers are materialised.
+type rawRecord struct {
+	timestampDelta int64
+	offsetDelta    int32
+	key, value     []byte
+	headerCount    int32
+	headers        []byte
+}
+
+// Records iterates over the batch. It does not verify the checksum. maxDecompressed bounds the decompressed records in bytes, and so
+// the memory used; a batch that exceeds it gives ErrTooLarge. An uncompressed batch is already in memory and is not bounded by it.
+func (b Batch) Records(maxDecompressed int) *Iterator {
+	return &Iterator{batch: b, max: maxDecompressed}
+}
+
+// All is Records as a sequence. A fault comes last, with a zero Record.
+func (b Batch) All(maxDecompressed int) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		it := b.Records(maxDecompressed)
+		for it.Next() {
+			if !yield(it.Record(), nil) {
+				return
+			}
+		}
+		if it.err != nil {
+			yield(Record{}, it.err)
+		}
+	}
+}
+
+// Next decodes the next record and reports whether there is one.
+func (it *Iterator) Next() bool {
+	if it.err != nil {
+		return false
+	}
+	if !it.opened {
+		it.opened = true
+		payload, err := decompress(nil, it.batch.Codec(), it.batch.payload(), it.max)
+		if err != nil {
+			it.err = err
+			return false
+		}
+		it.cur.b = payload
+	}
+	more, err := nextRaw(&it.cur, &it.raw, it.index, it.batch)
+	if err != nil {
+		it.err = err
+		return false
+	}
+	if !more {
+		return false
+	}
+	it.record = Record{
+		Offset:    it.batch.BaseOffset() + Offset(it.raw.offsetDelta),
+		Timestamp: it.batch.recordTimestamp(it.raw.timestampDelta),
+		Key:       it.raw.key,
+		Value:     it.raw.value,
+		Headers:   it.raw.materialise(),
+	}
+	it.index++
+	return true
+}
+
+// Record is the record that the last Next decoded. It stays valid as long as the batch's bytes do.
+func (it *Iterator) Record() Record { return it.record }
+
+// Err is what ended the iteration early, or nil. It is or wraps ErrInvalid.
+func (it *Iterator) Err() error { return it.err }
+
+// recordTimestamp applies a record's delta. It wraps on overflow exactly as other implementations do, so that all agree.
+func (b Batch) recordTimestamp(delta int64) int64 {
+	if b.LogAppendTime() {
+		return b.MaxTimestamp()
+	}
+	return b.BaseTimestamp() + delta
+}
+
+// nextRaw decodes record number index of the batch from c into r. It reports false at the end, where it insists that the declared
+// count of records has used up the bytes. Offset deltas rise strictly and stay within the batch: readers search by them.
+func nextRaw(c *cursor, r *rawRecord, index int32, b Batch) (bool, error) {
+	if index >= b.Count() {
+		if c.remaining() != 0 {
+			return false, fmt.Errorf("%w: %d bytes behind the last of %d records", ErrInvalid, c.remaining(), index)
+		}
+		return false, nil
+	}
+	previous := r.offsetDelta
+	if index == 0 {
+		previous = -1
+	}
+	if err := r.decode(c); err != nil {
+		return false, &RecordError{Index: index, Err: err}
+	}
+	if r.offsetDelta <= previous || r.offsetDelta > b.LastOffsetDelta() {
+		err := fmt.Errorf("%w: offset delta %d after %d, batch ends at %d", ErrInvalid, r.offsetDelta, previous, b.LastOffsetDelta())
+		return false, &RecordError{Index: index, Err: err}
+	}
+	return true, nil
+}
+
+// decode reads one record. The record's own length bounds every field in it and must be used up.
+func (r *rawRecord) decode(c *cursor) error {
+	size := int(c.varint())
+	if c.err == nil && (size < 0 || size > c.remaining()) {
+		c.fail("record length %d with %d bytes left", size, c.remaining())
+	}
+	if c.err != nil {
+		return c.err
+	}
+	body := cursor{b: c.b[:c.pos+size], pos: c.pos}
+	body.byte() // attributes: no bit is defined, and a newer producer's bits are carried along unread
+	r.timestampDelta = body.varlong()
+	r.offsetDelta = body.varint()
+	r.key = body.bytes("key")
+	r.value = body.bytes("value")
+	r.headerCount = body.varint()
+	headers := body.pos
+	r.skipHeaders(&body)
+	if body.err == nil && body.remaining() != 0 {
+		body.fail("%d bytes of a record left over", body.remaining())
+	}
+	if body.err != nil {
+		return body.err
+	}
+	r.headers = c.b[headers:body.pos]
+	c.pos = body.pos
+	return nil
+}
+
+// minHeaderSize is the least that a header takes: two lengths.
+const minHeaderSize = 2
+
+// skipHeaders checks the headers without building them. The count is believed only as far as the bytes can hold it.
+func (r *rawRecord) skipHeaders(body *cursor) {
+	if body.err != nil {
+		return
+	}
+	if r.headerCount < 0 || int(r.headerCount) > body.remaining()/minHeaderSize {
+		body.fail("%d headers in %d bytes", r.headerCount, body.remaining())
+		return
+	}
+	for range r.headerCount {
+		if key := body.bytes("header key"); key == nil && body.err == nil {
+			body.fail("null header key")
+		}
+		body.bytes("header value")
+		if body.err != nil {
+			return
+		}
+	}
+}
+
+// materialise builds the headers that skipHeaders has checked.
+func (r *rawRecord) materialise() []Header {
+	if r.headerCount == 0 {
+		return nil
+	}
+	headers := make([]Header, r.headerCount)
+	c := cursor{b: r.headers}
+	for i := range headers {
+		headers[i] = Header{Key: string(c.bytes("header key")), Value: c.bytes("header value")}
+	}
+	return headers
+}
