@@ -103,10 +103,15 @@ func TestParse_AcceptsTheEdges(t *testing.T) {
 	}
 }
 
-func TestBatchSize_NeedsOnlyTheHeader(t *testing.T) {
+func TestParseHead_NeedsOnlyTheHeader(t *testing.T) {
 	b := build(t, BuilderOptions{}, sample(3, 1000)...)
+	b.Stamp(40, 6)
 	if size, err := BatchSize(b.Bytes()[:HeaderSize]); err != nil || size != b.Size() {
 		t.Errorf("size %d, error %v, want %d", size, err, b.Size())
+	}
+	head, err := ParseHead(b.Bytes()[:HeaderSize])
+	if err != nil || head.Size() != b.Size() || head.NextOffset() != 43 || head.LeaderEpoch() != 6 || head.MaxTimestamp() != b.MaxTimestamp() {
+		t.Errorf("head: size %d, next %d, error %v", head.Size(), head.NextOffset(), err)
 	}
 }
 
@@ -133,7 +138,7 @@ func TestVerifyCRC_FindsEveryFlippedBit(t *testing.T) {
 	raw := unhex(t, goldenBatch)
 	for bit := posCRC * 8; bit < len(raw)*8; bit++ {
 		raw[bit/8] ^= 1 << (bit % 8)
-		if err := (Batch{b: raw}).VerifyCRC(); !errors.Is(err, ErrCorrupt) {
+		if err := view(raw).VerifyCRC(); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("bit %d flipped: error %v", bit, err)
 		}
 		raw[bit/8] ^= 1 << (bit % 8)

@@ -68,7 +68,8 @@ func (b *Builder) Build() (Batch, error) {
 	return b.BuildInto(nil)
 }
 
-// BuildInto is Build into the memory of buf, from its start, growing it where it is too small. The batch may alias buf.
+// BuildInto is Build into the memory of buf, from its start, or into a larger one where buf is too small. The batch has the spare
+// capacity, so buf = batch.Bytes() keeps it for the next.
 func (b *Builder) BuildInto(buf []byte) (Batch, error) {
 	switch {
 	case b.count == 0:
@@ -86,7 +87,7 @@ func (b *Builder) BuildInto(buf []byte) (Batch, error) {
 	if len(buf) > MaxBatchSize {
 		return Batch{}, fmt.Errorf("%w: batch of %d bytes", ErrTooLarge, len(buf))
 	}
-	batch := Batch{b: buf[:len(buf):len(buf)]}
+	batch := view(buf)
 	b.putHeader(buf)
 	batch.seal()
 	return batch, nil

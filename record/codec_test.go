@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/golang/snappy"
@@ -277,4 +278,26 @@ func TestDecompress_RecoversAfterBadData(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The coders are pooled or shared: batches of all codecs are made and read at once.
+func TestCodec_ConcurrentUse(t *testing.T) {
+	records := sample(200, 50)
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for round := range 10 {
+				codec := allCodecs[(worker+round)%len(allCodecs)]
+				b := build(t, BuilderOptions{Codec: codec}, records[:1+worker*round]...)
+				if err := b.Validate(Limits{MaxDecompressed: testLimit}); err != nil {
+					t.Errorf("%s: %v", codec, err)
+				}
+				got, err := decodeAll(b, testLimit)
+				if err != nil || len(got) != 1+worker*round || !sameRecord(got[worker*round], records[worker*round]) {
+					t.Errorf("%s: %d records, error %v", codec, len(got), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

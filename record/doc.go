@@ -25,7 +25,8 @@
 //
 // Fixed fields are big-endian; varints are zig-zag.
 //
-// Batch is a checked view over such bytes and copies nothing. Parse checks only what it takes to walk a log: magic, length, ranges.
+// Batch is a checked view over such bytes and copies nothing; Head is one over the fixed part alone. Parse and ParseHead check only what it
+// takes to walk a log: magic, length, ranges.
 // VerifyCRC says whether the bytes are those that were written, Validate whether a producer's batch may enter a log, Records decodes.
 // Builder makes batches. Offset, LeaderEpoch, ProducerID and Sequence live here because a batch carries them.
 //

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -82,6 +83,38 @@ func FuzzIterate(f *testing.F) {
 		for i := range records {
 			if !sameRecord(records[i], rebuilt[i]) {
 				t.Errorf("record %d: %+v became %+v", i, records[i], rebuilt[i])
+			}
+		}
+	})
+}
+
+// FuzzDecodeShort holds the fast decoder to the one that defines the format: what it accepts, both read alike.
+func FuzzDecodeShort(f *testing.F) {
+	for _, seed := range []string{
+		"0c 00 00 00 01 01 00",
+		"0e 00 d00f 04 00 01 00 ffffffffff",
+		"26 00 00 00 02 6b 0a 76616c7565 04 02 68 02 78 02 6e 01",
+		"0c 00 09 02 01 00 00 0c 00 09 02 01 00 00",
+		"8c01 00 8101 8201 08 6b6b6b6b 7a " + strings.Repeat("76", 61) + " 00",
+	} {
+		f.Add(unhex(f, seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		for start := range min(len(input), 4) {
+			var short, full rawRecord
+			a, b := cursor{b: input, pos: start}, cursor{b: input, pos: start}
+			if !short.decodeShort(&a) {
+				if a.pos != start {
+					t.Errorf("moved to %d without a record", a.pos)
+				}
+				continue
+			}
+			if err := full.decode(&b); err != nil {
+				t.Fatalf("decode refuses what decodeShort accepts: %v", err)
+			}
+			if a.pos != b.pos || short.timestampDelta != full.timestampDelta || short.offsetDelta != full.offsetDelta ||
+				!sameBytes(short.key, full.key) || !sameBytes(short.value, full.value) || full.headerCount != 0 {
+				t.Errorf("short %+v to %d, full %+v to %d", short, a.pos, full, b.pos)
 			}
 		}
 	})

@@ -83,3 +83,21 @@ func TestGolden_ReadsWhatApacheKafkaWrote(t *testing.T) {
 		t.Errorf("rebuilt\n%x, want\n%x", rebuilt.Bytes(), raw)
 	}
 }
+
+// What we write around compressed data is what the Java client writes, and all that its strictest readers take.
+func TestGolden_FramesOfCompressedRecords(t *testing.T) {
+	for codec, want := range map[Codec]string{
+		CodecGzip:   "1f8b08",
+		CodecSnappy: "82534e4150505900 00000001 00000001 00000006 04 0c 00000000",
+		CodecLZ4:    "04224d18 60 40 82",
+		CodecZstd:   "28b52ffd",
+	} {
+		got, err := compress(nil, codec, make([]byte, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prefix := unhex(t, want); !bytes.HasPrefix(got, prefix) {
+			t.Errorf("%s begins with %x, want %x", codec, got[:min(len(got), len(prefix))], prefix)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func wrap(payload []byte, codec Codec, count int32) []byte {
 	binary.BigEndian.PutUint16(b[posProducerEpoch:], ^uint16(0))
 	binary.BigEndian.PutUint32(b[posBaseSequence:], ^uint32(0))
 	b = append(b, payload...)
-	Batch{b: b}.seal()
+	view(b).seal()
 	return b
 }
 

@@ -124,8 +124,10 @@ func nextRaw(c *cursor, r *rawRecord, index int32, b Batch) (bool, error) {
 	if index == 0 {
 		previous = -1
 	}
-	if err := r.decode(c); err != nil {
-		return false, &RecordError{Index: index, Err: err}
+	if !r.decodeShort(c) {
+		if err := r.decode(c); err != nil {
+			return false, &RecordError{Index: index, Err: err}
+		}
 	}
 	if r.offsetDelta <= previous || r.offsetDelta > b.LastOffsetDelta() {
 		err := fmt.Errorf("%w: offset delta %d after %d, batch ends at %d", ErrInvalid, r.offsetDelta, previous, b.LastOffsetDelta())

@@ -124,7 +124,7 @@ func TestRecords_RefusesMalformedRecords(t *testing.T) {
 func TestRecords_TakesGapsThatProducersMayNotSend(t *testing.T) {
 	raw := wrap(unhex(t, "0c 00 00 02 01 01 00  0c 00 00 08 01 01 00"), CodecNone, 2)
 	copy(raw[posLastOffsetDelta:], be32(6))
-	Batch{b: raw}.seal()
+	view(raw).seal()
 	batch, err := Parse(raw)
 	if err != nil {
 		t.Fatal(err)
