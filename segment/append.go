@@ -1,0 +1,255 @@
+package segment
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/record"
+)
+
+// Appended says what an append put into the log.
+type Appended struct {
+	FirstOffset record.Offset
+	EndOffset   record.Offset // exclusive; the log end now
+	Bytes       int
+	NewEpoch    *record.EpochStart // the first epoch that this append began, if any; Log.Epochs has all
+}
+
+// Append adds whole batches that already carry their offsets and epoch, byte for byte. now is the broker's wall clock in ms. The first
+// batch must begin at End and each next one where the last ended. All goes in with one write or nothing does. The bytes are in the page
+// cache when it returns; Flushed says what is on disk.
+//
+// ErrBadBatch, ErrNotContiguous and ErrNoSpace leave the log as it was. Any other error takes it offline.
+//
+// Append parses headers but trusts the checksum: whoever received the bytes has verified it.
+func (l *Log) Append(now int64, batches []byte) (Appended, error) {
+	return l.append(now, batches, true)
+}
+
+// AppendReplicated is Append for a follower, which takes the leader's batches as they are: of any size, and with gaps between offsets
+// where the leader's log was compacted. A gap that an index cannot express rolls a segment, so that in this case alone a failure may
+// leave the batches before the gap appended; Appended tells.
+func (l *Log) AppendReplicated(now int64, batches []byte) (Appended, error) {
+	return l.append(now, batches, false)
+}
+
+func (l *Log) append(now int64, batches []byte, exact bool) (Appended, error) {
+	if l.offline != nil {
+		return Appended{}, l.offline
+	}
+	heads, err := l.check(batches, exact)
+	if err != nil {
+		return Appended{}, err
+	}
+	out := Appended{FirstOffset: heads[0].base, EndOffset: l.active.end}
+	known := len(l.epochs)
+	for len(heads) > 0 {
+		n, size := run(heads)
+		if err = l.appendRun(now, heads[:n], batches[:size]); err != nil {
+			break
+		}
+		out.EndOffset, out.Bytes = l.active.end, out.Bytes+size
+		heads, batches = heads[n:], batches[size:]
+	}
+	if len(l.epochs) > known {
+		started := l.epochs[known]
+		out.NewEpoch = &started
+	}
+	return out, err
+}
+
+// check parses the headers and refuses what does not continue the log.
+func (l *Log) check(batches []byte, exact bool) ([]head, error) {
+	if len(batches) == 0 || len(batches) > MaxSegmentBytes {
+		return nil, fmt.Errorf("%w: %d bytes", ErrBadBatch, len(batches))
+	}
+	heads := make([]head, 0, 4)
+	expect := l.active.end
+	for rest := batches; len(rest) > 0; {
+		b, err := record.Parse(rest)
+		if err != nil {
+			return nil, fmt.Errorf("%w: at byte %d of %d: %w", ErrBadBatch, len(batches)-len(rest), len(batches), err)
+		}
+		h := headOf(b)
+		if exact && b.Size() > l.cfg.MaxBatchBytes {
+			return nil, fmt.Errorf("%w: %d bytes, limit is %d", ErrBadBatch, b.Size(), l.cfg.MaxBatchBytes)
+		}
+		if h.base < expect || exact && h.base != expect {
+			return nil, fmt.Errorf("%w: batch begins at offset %d, expected %d", ErrNotContiguous, h.base, expect)
+		}
+		heads, rest, expect = append(heads, h), rest[b.Size():], h.next
+	}
+	return heads, nil
+}
+
+// run counts the batches, and their bytes, whose offsets one segment can express.
+func run(heads []head) (n, size int) {
+	for n < len(heads) && int64(heads[n].next-1-heads[0].base) <= maxRelative {
+		size += int(heads[n].size)
+		n++
+	}
+	return n, size
+}
+
+// appendRun writes batches to one segment.
+func (l *Log) appendRun(now int64, heads []head, b []byte) error {
+	if err := l.rollFor(now, heads[0].base, heads[len(heads)-1].next, int64(len(b))); err != nil {
+		return err
+	}
+	if err := l.unclean(); err != nil {
+		return err
+	}
+	if err := l.write(b); err != nil {
+		return err
+	}
+	next := *l.active
+	position := next.size
+	for _, h := range heads {
+		next.newest.note(h)
+		if next.memory.note(next.base, h, position, l.since, int64(l.cfg.IndexIntervalBytes), next.newest) {
+			l.since = 0
+		}
+		l.since += h.size
+		position += h.size
+		var began bool
+		if l.epochs, began = l.epochs.note(h.epoch, h.base); began {
+			l.epochsDue = true
+		}
+	}
+	next.file.markVerified(next.size, position)
+	next.size, next.end, next.written = position, heads[len(heads)-1].next, now
+	if next.created == 0 {
+		next.created = now
+	}
+	l.active = &next
+	l.touch(next.file)
+	l.publish()
+	return l.offline
+}
+
+// unclean takes the clean mark back before the first append of a relaxed log. Otherwise the mark may stay: it names the sizes of all
+// segments, and a flushed append changes them, while an append that was never flushed was never acknowledged.
+func (l *Log) unclean() error {
+	if !l.relaxed || !l.cleanOnDsk {
+		return nil
+	}
+	if err := l.writeMeta(false, noTruncation); err != nil {
+		return l.spare(err)
+	}
+	return nil
+}
+
+// write puts bytes at the end of the active file. After a short write the file is cut back, so that the next append finds it as it was.
+func (l *Log) write(b []byte) error {
+	h, err := l.writer()
+	if err != nil {
+		return l.fail(err)
+	}
+	n, err := h.WriteAt(b, l.active.size)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("segment: append at byte %d of %s: %w", l.active.size, h.Name(), err)
+	if n > 0 || !full(err) {
+		if cut := h.Truncate(l.active.size); cut != nil {
+			return l.fail(fmt.Errorf("%w; and cutting it back: %w", err, cut))
+		}
+	}
+	return l.spare(err)
+}
+
+// spare keeps the log online when the disk was merely full.
+func (l *Log) spare(err error) error {
+	if full(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return l.fail(err)
+}
+
+// rollFor seals the active segment when the coming append does not belong into it.
+func (l *Log) rollFor(now int64, base, end record.Offset, size int64) error {
+	s := l.active
+	switch {
+	case int64(end-1-s.base) > maxRelative:
+		return l.roll(base) // also when it is empty: its name is too small for what comes
+	case s.empty():
+		return nil
+	case s.size+size > l.cfg.SegmentBytes, s.created > 0 && now-s.created >= l.cfg.SegmentAge.Milliseconds():
+		return l.roll(s.end)
+	}
+	return nil
+}
+
+// roll seals the active segment and begins a new one at base.
+func (l *Log) roll(base record.Offset) error {
+	gap := base != l.active.end
+	next, err := l.create(base)
+	if err != nil {
+		return l.spare(err)
+	}
+	l.seal()
+	l.begin(next)
+	l.metaDue = true
+	if !gap {
+		return nil
+	}
+	// Without log.meta recovery would take a gap between two segments for a lost one.
+	if err := l.writeMeta(false, noTruncation); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// create makes the file of a new segment. One that is there already is a leftover of a roll that failed, and holds nothing.
+func (l *Log) create(base record.Offset) (*segment, error) {
+	path := l.path(fileName(base, logSuffix))
+	h, err := l.fs.OpenFile(path, vfs.Truncated)
+	if err != nil {
+		return nil, fmt.Errorf("segment: create: %w", err)
+	}
+	return newSegment(base, adopt(l.fs, path, h)), nil
+}
+
+// seal moves the active segment to the sealed ones and writes its indexes. When they cannot be written, they are kept in memory: the
+// log is the truth, and the next Open rebuilds them. An empty segment leaves no trace.
+func (l *Log) seal() {
+	s := *l.active
+	if s.empty() {
+		l.dropFile(&s)
+		return
+	}
+	x := s.memory
+	x.noteLast(&s)
+	s.memory, s.disk, s.indexed = indexes{}, &diskIndex{}, len(x.offsets)
+	if err := writeIndexes(l.fs, l.dir, s.base, &x); err != nil {
+		s.disk.loaded.Store(&loadedIndex{rebuilt: &x})
+	}
+	l.sealed = append(slices.Clip(l.sealed), &s)
+}
+
+// noteLast adds the segment's largest timestamp, which Kafka's tools expect as the last entry of a time index.
+func (x *indexes) noteLast(s *segment) {
+	x.times = slices.Clip(x.times)
+	x.noteTime(s.base, s.newest)
+}
+
+// begin makes a created segment the active one.
+func (l *Log) begin(s *segment) {
+	l.letGo()
+	l.active, l.held, l.since = s, s.file, 0
+	l.touchDir()
+	l.publish()
+}
+
+// dropFile deletes the files of a segment. Readers that hold the file keep it; nobody can open it again. What cannot be unlinked is
+// reported by nobody: it lies outside [start, end) and the next Open removes it.
+func (l *Log) dropFile(s *segment) {
+	s.file.markGone()
+	l.idle.drop(s.file)
+	l.undirty(s.file)
+	for _, suffix := range []string{logSuffix, indexSuffix, timeSuffix} {
+		_ = l.fs.Remove(l.path(fileName(s.base, suffix)))
+	}
+	l.touchDir()
+}

@@ -1,0 +1,2 @@
+// Package segment is one partition's log on disk.
+package segment

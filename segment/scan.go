@@ -1,0 +1,102 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/record"
+)
+
+const maxRelative = math.MaxInt32
+
+// scanBatches reads a file from the start and calls each for every good batch. It stops at the first that is not, with a *DamageError
+// that says where, or at an error of each.
+func scanBatches(h vfs.File, path string, size int64, expect record.Offset, each func(record.Batch, int64) error) error {
+	var stop error
+	err := verify(h, path, 0, size, expect, func(b record.Batch, position int64) {
+		if stop == nil {
+			stop = each(b, position)
+		}
+	})
+	if stop != nil {
+		return stop
+	}
+	return err
+}
+
+// scanBytes is how much of a file a search looks at at once.
+const scanBytes = 1 << 20
+
+// findBatch searches for a whole valid batch that begins behind from, at any byte, and returns where, or -1. Candidates are told by
+// their header, whose magic, length and offset must be possible, before their checksum is computed.
+func findBatch(h vfs.File, from, size int64, expect record.Offset) (int64, error) {
+	buf := make([]byte, min(scanBytes, max(size-from, 0)))
+	for at := from + 1; at+record.HeaderSize <= size; {
+		b := buf[:min(int64(len(buf)), size-at)]
+		if _, err := readAt(h, b, at); err != nil {
+			return 0, err
+		}
+		last := len(b) - record.HeaderSize
+		for i := 0; i <= last; i++ {
+			ok, err := validAt(h, b[i:], at+int64(i), size, expect)
+			if err != nil {
+				return 0, err
+			}
+			if ok {
+				return at + int64(i), nil
+			}
+		}
+		at += int64(last) + 1
+	}
+	return -1, nil
+}
+
+// validAt reports whether a whole valid batch begins at a position, whose header b holds.
+func validAt(h vfs.File, b []byte, at, size int64, expect record.Offset) (bool, error) {
+	if b[16] != 2 {
+		return false, nil
+	}
+	head, err := parseHead(b)
+	if err != nil || head.base < expect || int64(head.base-expect) > maxRelative || at+head.size > size {
+		return false, nil
+	}
+	whole := make([]byte, head.size)
+	if _, err := readAt(h, whole, at); err != nil {
+		return false, err
+	}
+	batch, err := record.Parse(whole)
+	return err == nil && batch.VerifyCRC() == nil, nil
+}
+
+// sectorBytes is what a disk writes whole or not at all.
+const sectorBytes = 512
+
+// hasHole reports whether a sector of [from, to) was never written. Files only grow and are never recycled, so such a sector reads as
+// zeros. expect is the offset that the batch at from would have: a first sector that from shares with older bytes counts only if zeros
+// are not what a good header would have there.
+func hasHole(h vfs.File, from, to int64, expect record.Offset) (bool, error) {
+	buf := make([]byte, sectorBytes)
+	for at := from; at < to; {
+		end := (at/sectorBytes + 1) * sectorBytes
+		if end > to {
+			return false, nil // a partial last sector holds the start of what follows, so it was written
+		}
+		b := buf[:end-at]
+		if _, err := readAt(h, b, at); err != nil {
+			return false, err
+		}
+		if len(bytes.Trim(b, "\x00")) == 0 && (at != from || tellsZero(len(b), expect)) {
+			return true, nil
+		}
+		at = end
+	}
+	return false, nil
+}
+
+// tellsZero reports whether n zeros cannot be the start of the batch at offset expect: its length field is never 0.
+func tellsZero(n int, expect record.Offset) bool {
+	head := binary.BigEndian.AppendUint64(nil, uint64(expect))
+	return n >= 12 || len(bytes.Trim(head[:min(n, 8)], "\x00")) > 0
+}

@@ -1,0 +1,182 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/record"
+)
+
+// View is the log at one moment: which offsets it holds, and in which files. It never changes and may be used from any goroutine, also
+// after the log was closed. It holds no file open: when the log has deleted or truncated what a read needs, the read gives
+// ErrStaleView and the caller takes a new View.
+type View struct {
+	start  record.Offset
+	sealed []*segment
+	active *segment
+	idle   *handles
+}
+
+// Start is the log start offset of this view.
+func (v *View) Start() record.Offset { return v.start }
+
+// End is the log end offset of this view.
+func (v *View) End() record.Offset { return v.active.end }
+
+// at returns the i-th segment, counted from the oldest.
+func (v *View) at(i int) *segment {
+	if i < len(v.sealed) {
+		return v.sealed[i]
+	}
+	return v.active
+}
+
+// find returns the index of the segment that holds offset, or of the next one when offset lies in a gap.
+func (v *View) find(offset record.Offset) int {
+	return sort.Search(len(v.sealed), func(i int) bool { return v.sealed[i].end > offset })
+}
+
+// Read returns whole batches in order: from the one that holds from, or the next one when from lies in a gap; up to limit, exclusive,
+// which is the high watermark for consumers and the log end for followers; at most max bytes, but the first batch even when it is
+// larger. A Slice lies in one segment file, so it may be shorter than what the log has. It is empty when nothing lies below limit.
+//
+// The first batch may begin below from; clients skip what they did not ask for. The bytes were CRC-checked since the log was opened.
+// The caller releases the Slice. The errors are *OffsetError, *DamageError, ErrStaleView, or what the disk said.
+func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, error) {
+	if from < v.start || from > v.End() {
+		return Slice{}, &OffsetError{Offset: from, Start: v.start, End: v.End()}
+	}
+	limit = min(limit, v.End())
+	if from >= limit {
+		return Slice{}, nil
+	}
+	s := v.at(v.find(from))
+	if s.base >= limit {
+		return Slice{}, nil
+	}
+	h, err := s.file.acquire()
+	if err != nil {
+		return Slice{}, err
+	}
+	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max)}
+	position, length, err := r.locate()
+	if err != nil {
+		s.file.release()
+		return Slice{}, err
+	}
+	if s != v.active {
+		v.idle.keep(s.file)
+	}
+	if length == 0 {
+		s.file.release()
+		return Slice{}, nil
+	}
+	return Slice{file: s.file, handle: h, position: position, length: int(length)}, nil
+}
+
+// reader finds the bytes for one Read.
+type reader struct {
+	segment     *segment
+	handle      vfs.File
+	from, limit record.Offset
+	max         int64
+}
+
+// locate returns where the answer begins and how long it is. What is walked over to find it is verified with it, because a header that
+// is not covered by a checked chain could point anywhere.
+func (r *reader) locate() (position, length int64, err error) {
+	s := r.segment
+	entry, err := s.lookup(r.from)
+	if err == nil && entry.relative >= 0 && !r.matches(entry) {
+		// The log may be right and the index wrong, so the log is asked.
+		entry = offsetEntry{relative: -1}
+		if s.disk != nil {
+			entry, err = s.disk.again(s, r.from)
+		}
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	w := walk(r.handle, s.file.path, int64(entry.position), s.size, s.base)
+	defer w.close()
+	first, position, err := r.seek(w)
+	if err != nil || first.next > r.limit {
+		return 0, 0, err
+	}
+	end, err := r.extend(w, position+first.size, position+r.max)
+	if err != nil {
+		return 0, 0, err
+	}
+	return position, end - position, r.verify(int64(entry.position), end)
+}
+
+// matches checks an index entry against the log.
+func (r *reader) matches(e offsetEntry) bool {
+	w := walk(r.handle, r.segment.file.path, int64(e.position), r.segment.size, r.segment.base)
+	defer w.close()
+	h, _, err := w.next()
+	return err == nil && h.next-1 == r.segment.base+record.Offset(e.relative)
+}
+
+// seek steps to the batch that holds from.
+func (r *reader) seek(w *walker) (head, int64, error) {
+	for {
+		h, position, err := w.next()
+		if errors.Is(err, io.EOF) {
+			return head{}, 0, w.damage(fmt.Sprintf("segment ends before offset %d", r.from))
+		}
+		if err != nil || h.next > r.from {
+			return h, position, err
+		}
+	}
+}
+
+// extend returns the end of the last whole batch before the byte and offset limits.
+func (r *reader) extend(w *walker, end, byteLimit int64) (int64, error) {
+	s := r.segment
+	if s.size <= byteLimit && s.end <= r.limit {
+		return s.size, nil
+	}
+	end = r.leap(w, end, byteLimit)
+	for end < s.size {
+		h, position, err := w.next()
+		if err != nil {
+			return 0, err
+		}
+		if position+h.size > byteLimit || h.next > r.limit {
+			break
+		}
+		end = position + h.size
+	}
+	return end, nil
+}
+
+// leap moves the walk to the last index entry that surely lies before both limits, so that a large read of small batches does not walk
+// them all. Only an index in memory is worth asking.
+func (r *reader) leap(w *walker, end, byteLimit int64) int64 {
+	entries := r.segment.memory.offsets
+	n := sort.Search(len(entries), func(i int) bool {
+		return int64(entries[i].position) > byteLimit || r.segment.base+record.Offset(entries[i].relative) >= r.limit
+	})
+	if n == 0 || int64(entries[n-1].position) <= end {
+		return end
+	}
+	w.position, w.expect = int64(entries[n-1].position), r.segment.base
+	return w.position
+}
+
+// verify checks the CRCs of a range unless that was done before.
+func (r *reader) verify(from, to int64) error {
+	f := r.segment.file
+	if f.isVerified(from, to) {
+		return nil
+	}
+	if err := verify(r.handle, f.path, from, to, r.segment.base, nil); err != nil {
+		return err
+	}
+	f.markVerified(from, to)
+	return nil
+}

@@ -1,0 +1,196 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/moldau-log/moldau/record"
+)
+
+// head is what the log needs to know of a batch, taken from its first 61 bytes.
+type head struct {
+	base, next   record.Offset // [base, next)
+	size         int64
+	epoch        record.LeaderEpoch
+	maxTimestamp int64
+}
+
+// parseHead reads a header. Only the header is believed, not the checksum.
+func parseHead(b []byte) (head, error) {
+	size, err := record.BatchSize(b)
+	if err != nil {
+		return head{}, err
+	}
+	base := record.Offset(binary.BigEndian.Uint64(b))
+	return head{
+		base:         base,
+		next:         base + record.Offset(binary.BigEndian.Uint32(b[23:])) + 1,
+		size:         int64(size),
+		epoch:        record.LeaderEpoch(binary.BigEndian.Uint32(b[12:])),
+		maxTimestamp: int64(binary.BigEndian.Uint64(b[35:])),
+	}, nil
+}
+
+func headOf(b record.Batch) head {
+	return head{base: b.BaseOffset(), next: b.NextOffset(), size: int64(b.Size()), epoch: b.LeaderEpoch(), maxTimestamp: b.MaxTimestamp()}
+}
+
+// maxTime is the largest timestamp of a range and the last offset of the first batch that has it.
+type maxTime struct {
+	timestamp int64 // -1 when there is none
+	offset    record.Offset
+}
+
+func (m *maxTime) note(h head) {
+	if h.maxTimestamp > m.timestamp {
+		*m = maxTime{h.maxTimestamp, h.next - 1}
+	}
+}
+
+// windowBytes is how much a walk reads at once: many small batches, or one large one's header.
+const windowBytes = 8 << 10
+
+var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
+
+// walker steps over the headers of the batches in [position, limit) of a file.
+type walker struct {
+	r        io.ReaderAt
+	path     string
+	position int64 // of the next batch
+	limit    int64
+	expect   record.Offset // no batch may begin below this
+
+	window *[windowBytes]byte
+	start  int64 // of what the window holds
+	filled int
+}
+
+func walk(r io.ReaderAt, path string, from, limit int64, expect record.Offset) *walker {
+	return &walker{r: r, path: path, position: from, limit: limit, expect: expect, window: windows.Get().(*[windowBytes]byte)}
+}
+
+func (w *walker) close() {
+	windows.Put(w.window)
+	w.window = nil
+}
+
+// next returns the header of the next batch and its position, or io.EOF at the limit. A *DamageError says that the bytes are not a
+// chain of batches.
+func (w *walker) next() (head, int64, error) {
+	position := w.position
+	if position >= w.limit {
+		return head{}, position, io.EOF
+	}
+	b, err := w.header()
+	if err != nil {
+		return head{}, position, err
+	}
+	h, err := parseHead(b)
+	switch {
+	case err != nil:
+		return head{}, position, w.damage(err.Error())
+	case position+h.size > w.limit:
+		return head{}, position, w.damage(fmt.Sprintf("batch of %d bytes is cut off at %d", h.size, w.limit))
+	case h.base < w.expect:
+		return head{}, position, w.damage(fmt.Sprintf("batch begins at offset %d, expected %d or more", h.base, w.expect))
+	}
+	w.position += h.size
+	w.expect = h.next
+	return h, position, nil
+}
+
+// header returns the bytes of the header at position, fewer at the limit.
+func (w *walker) header() ([]byte, error) {
+	want := min(int64(record.HeaderSize), w.limit-w.position)
+	at := w.position - w.start
+	if at < 0 || at+want > int64(w.filled) {
+		n, err := readAt(w.r, w.window[:min(windowBytes, w.limit-w.position)], w.position)
+		if err != nil {
+			return nil, err
+		}
+		w.start, w.filled, at = w.position, n, 0
+	}
+	return w.window[at : at+want], nil
+}
+
+func (w *walker) damage(reason string) *DamageError {
+	return &DamageError{Path: w.path, Position: w.position, Offset: w.expect, Reason: reason}
+}
+
+// readAt fills b. A file that is shorter than its view was truncated under it.
+func readAt(r io.ReaderAt, b []byte, at int64) (int, error) {
+	n, err := r.ReadAt(b, at)
+	if n == len(b) {
+		return n, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, fmt.Errorf("%w: file ends at byte %d", ErrStaleView, at+int64(n))
+	}
+	return n, fmt.Errorf("segment: read: %w", err)
+}
+
+// verifyChunk is how much a CRC check reads at once, unless one batch is larger.
+const verifyChunk = 256 << 10
+
+// verify checks every batch in [from, to) of a file, where to is a batch boundary, and calls each for what is good.
+func verify(r io.ReaderAt, path string, from, to int64, expect record.Offset, each func(record.Batch, int64)) error {
+	buf := make([]byte, 0, min(verifyChunk, to-from))
+	for from < to {
+		n := min(int64(cap(buf)), to-from)
+		buf = buf[:n]
+		if _, err := readAt(r, buf, from); err != nil {
+			return err
+		}
+		used, need, err := verifyBuffer(buf, path, from, &expect, each)
+		if err != nil {
+			return err
+		}
+		if used == 0 {
+			if need <= n || from+need > to {
+				return &DamageError{Path: path, Position: from, Offset: expect, Reason: fmt.Sprintf("batch of %d bytes is cut off at %d", need, to)}
+			}
+			buf = make([]byte, 0, need)
+		}
+		from += used
+	}
+	return nil
+}
+
+// verifyBuffer checks the whole batches at the start of b and returns how many bytes they take, and how many the next one needs.
+func verifyBuffer(b []byte, path string, at int64, expect *record.Offset, each func(record.Batch, int64)) (used, need int64, err error) {
+	damage := func(reason string) error {
+		return &DamageError{Path: path, Position: at + used, Offset: *expect, Reason: reason}
+	}
+	for used < int64(len(b)) {
+		rest := b[used:]
+		if len(rest) < record.HeaderSize {
+			return used, record.HeaderSize, nil
+		}
+		size, err := record.BatchSize(rest)
+		if err != nil {
+			return used, 0, damage(err.Error())
+		}
+		if size > len(rest) {
+			return used, int64(size), nil
+		}
+		batch, err := record.Parse(rest)
+		if err == nil {
+			err = batch.VerifyCRC()
+		}
+		if err != nil {
+			return used, 0, damage(err.Error())
+		}
+		if batch.BaseOffset() < *expect {
+			return used, 0, damage(fmt.Sprintf("batch begins at offset %d", batch.BaseOffset()))
+		}
+		*expect = batch.NextOffset()
+		if each != nil {
+			each(batch, at+used)
+		}
+		used += int64(size)
+	}
+	return used, 0, nil
+}
