@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -230,5 +231,42 @@ func TestCase71_SequenceWraps(t *testing.T) {
 	}
 	if b := build(t, BuilderOptions{}, sample(3, 1)...); b.LastSequence() != NoSequence || b.HasProducer() {
 		t.Errorf("a plain batch has last sequence %d", b.LastSequence())
+	}
+}
+
+func TestIterator_StopsForGood(t *testing.T) {
+	whole := build(t, BuilderOptions{}, sample(3, 20)...)
+	it := whole.Records(0)
+	for range 3 {
+		if !it.Next() {
+			t.Fatal(it.Err())
+		}
+	}
+	if it.Next() || it.Next() || it.Err() != nil {
+		t.Errorf("after the end: error %v", it.Err())
+	}
+
+	broken := edit(whole, whole.Size()-1, 2) // the last record claims a header
+	it = broken.Records(0)
+	for i := range 2 {
+		if !it.Next() || it.Record().Offset != Offset(i) {
+			t.Fatalf("record %d before the fault is lost: %v", i, it.Err())
+		}
+	}
+	if it.Next() || it.Next() || !errors.Is(it.Err(), ErrInvalid) {
+		t.Errorf("at the fault: error %v", it.Err())
+	}
+	if !strings.Contains(it.Err().Error(), "record 2: ") {
+		t.Errorf("the error %q does not name the record", it.Err())
+	}
+
+	for r, err := range broken.All(0) {
+		if err != nil || r.Offset > 0 {
+			t.Errorf("the loop went on: %v, %v", r, err)
+		}
+		break
+	}
+	if !(Batch{}).IsZero() || (Batch{}).Size() != 0 || whole.IsZero() {
+		t.Error("the zero batch is not told from a real one")
 	}
 }

@@ -9,8 +9,9 @@ import (
 type BuilderOptions struct {
 	Codec Codec
 
-	// ProducerID makes the batch idempotent if it is above 0; 0 and below mean none, and the two fields behind it are ignored. Ids are
-	// handed out from 1 for that reason.
+	// ProducerID makes the batch idempotent if it is above 0; 0 and below mean none, and the two fields behind it stay unused. For that
+	// reason ids are handed out from 1, and id 0 together with an epoch or a sequence is refused: a batch that seems to be protected
+	// from duplicates and is not would do harm in silence.
 	ProducerID    ProducerID
 	ProducerEpoch ProducerEpoch
 	// BaseSequence is the sequence of the first record.
@@ -78,6 +79,8 @@ func (b *Builder) BuildInto(buf []byte) (Batch, error) {
 		return Batch{}, fmt.Errorf("%w: batch of %d bytes", ErrTooLarge, b.Size())
 	case b.opts.Transactional && b.opts.ProducerID <= 0:
 		return Batch{}, fmt.Errorf("%w: transactional without a producer id", ErrInvalid)
+	case b.opts.ProducerID == 0 && (b.opts.ProducerEpoch > 0 || b.opts.BaseSequence > 0):
+		return Batch{}, fmt.Errorf("%w: epoch %d and sequence %d of producer id 0, which stands for none", ErrInvalid, b.opts.ProducerEpoch, b.opts.BaseSequence)
 	}
 	buf = growBy(buf[:0], HeaderSize)
 	buf, err := compress(buf, b.opts.Codec, b.records)

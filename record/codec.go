@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -41,8 +42,10 @@ func (c Codec) Known() bool { return c >= 0 && int(c) < len(codecNames) }
 
 // Bounds on what decompression keeps and how it grows, in bytes.
 const (
-	// scratchMin is the first size of a decompression buffer, unless the bound is smaller.
-	scratchMin = 64 << 10
+	// scratchMin is the least first size of a decompression buffer, and scratchRatio the first guess at how far the data expands where
+	// it does not say. Both give way to the bound.
+	scratchMin   = 4 << 10
+	scratchRatio = 4
 	// scratchKeep is the largest buffer that goes back into the pool, so that one huge batch does not stay in memory for good.
 	scratchKeep = 4 << 20
 	// lz4Block is the block size of the frames written: what Kafka's Java client writes.
@@ -134,7 +137,18 @@ func (s *scratch) gunzip(src []byte, limit int) error {
 	if err := r.Reset(&s.source); err != nil {
 		return err
 	}
-	return s.readAll(r, CodecGzip, len(src), limit)
+	return s.readAll(r, CodecGzip, gzipHint(src), limit)
+}
+
+// gzipMaxRatio bounds how far deflate expands, and so what a trailer can be believed.
+const gzipMaxRatio = 1032
+
+// gzipHint reads the plain size from the trailer of the last member, with a byte more so that the end is met without growing.
+func gzipHint(src []byte) int {
+	if len(src) < 4 {
+		return 0
+	}
+	return min(int(binary.LittleEndian.Uint32(src[len(src)-4:])), gzipMaxRatio*len(src)) + 1
 }
 
 func (s *scratch) unlz4(src []byte, limit int) error {
@@ -142,7 +156,7 @@ func (s *scratch) unlz4(src []byte, limit int) error {
 	defer lz4ReaderPool.Put(r)
 	s.source.Reset(src)
 	r.Reset(&s.source)
-	return s.readAll(r, CodecLZ4, len(src), limit)
+	return s.readAll(r, CodecLZ4, scratchRatio*len(src), limit)
 }
 
 // readAll reads r to its end into s.b, growing it by doubling and never past limit plus the byte that shows an excess.
@@ -176,7 +190,7 @@ func (s *scratch) unzstd(src []byte, limit int) error {
 	if err != nil {
 		return err
 	}
-	hint := 4 * len(src)
+	hint := scratchRatio * len(src)
 	var head zstd.Header
 	if err := head.Decode(src); err == nil && head.HasFCS {
 		if head.FrameContentSize > uint64(limit) {

@@ -185,12 +185,13 @@ func TestCase104_DecompressionBombIsRefusedAtTheBound(t *testing.T) {
 		codec   Codec
 		payload []byte
 	}{
-		"raw snappy that claims 4 GiB":  {CodecSnappy, []byte{0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0}},
-		"raw snappy that claims 1 MiB":  {CodecSnappy, append(binary.AppendUvarint(nil, 1<<20), 0, 0, 0)},
-		"zstd that claims 1 GiB":        {CodecZstd, unhex(t, "28b52ffd a0 00000040 010000")},
-		"zstd with a 1 GiB window":      {CodecZstd, unhex(t, "28b52ffd 00 a0 010000")},
-		"xerial block of 2 GiB":         {CodecSnappy, unhex(t, "82534e4150505900 00000001 00000001 7fffffff 00")},
-		"lz4 that claims 1 GiB content": {CodecLZ4, unhex(t, "04224d18 6870 0000004000000000 00 00000000")},
+		"raw snappy that claims 4 GiB":    {CodecSnappy, []byte{0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0}},
+		"raw snappy that claims 1 MiB":    {CodecSnappy, append(binary.AppendUvarint(nil, 1<<20), 0, 0, 0)},
+		"zstd that claims 1 GiB":          {CodecZstd, unhex(t, "28b52ffd a0 00000040 010000")},
+		"zstd with a 1 GiB window":        {CodecZstd, unhex(t, "28b52ffd 00 a0 010000")},
+		"gzip whose trailer claims 4 GiB": {CodecGzip, unhex(t, "1f8b0800000000000000 030000000000 ffffffff")},
+		"xerial block of 2 GiB":           {CodecSnappy, unhex(t, "82534e4150505900 00000001 00000001 7fffffff 00")},
+		"lz4 that claims 1 GiB content":   {CodecLZ4, unhex(t, "04224d18 6870 0000004000000000 00 00000000")},
 	}
 	for _, codec := range allCodecs[1:] {
 		lying["real "+codec.String()] = struct {

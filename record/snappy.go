@@ -26,11 +26,40 @@ const (
 // xerialMagic opens the framed form. A raw block cannot begin so: it would claim a length it cannot hold in these bytes.
 var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
 
-// unsnappy decodes either form into s.b.
+// unsnappy decodes either form into s.b. Every block states its plain size, so the sum is known, and held against the limit, before
+// anything is allocated or decoded.
 func (s *scratch) unsnappy(src []byte, limit int) error {
-	s.b = s.b[:0]
+	total := 0
+	err := eachSnappyBlock(src, func(block []byte) error {
+		size, err := snappy.DecodedLen(block)
+		if err != nil {
+			return err
+		}
+		if size > limit-total {
+			return errBound(CodecSnappy, limit)
+		}
+		if size > snappyMaxRatio*len(block) {
+			return fmt.Errorf("block of %d bytes claims to hold %d", len(block), size)
+		}
+		total += size
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.reserve(total, limit)
+	return eachSnappyBlock(src, func(block []byte) error {
+		// Decode writes into its destination if that is long enough, and it is.
+		plain, err := snappy.Decode(s.b[len(s.b):total], block)
+		s.b = s.b[:len(s.b)+len(plain)]
+		return err
+	})
+}
+
+// eachSnappyBlock calls fn for each block of either form and stops at the first error.
+func eachSnappyBlock(src []byte, fn func(block []byte) error) error {
 	if !bytes.HasPrefix(src, xerialMagic) {
-		return s.appendSnappyBlock(src, limit)
+		return fn(src)
 	}
 	if len(src) < xerialHeaderSize {
 		return fmt.Errorf("framed header of %d bytes, not %d", len(src), xerialHeaderSize)
@@ -44,35 +73,11 @@ func (s *scratch) unsnappy(src []byte, limit int) error {
 		if uint64(size) > uint64(len(rest)) {
 			return fmt.Errorf("block of %d bytes with %d left", size, len(rest))
 		}
-		if err := s.appendSnappyBlock(rest[:size], limit); err != nil {
+		if err := fn(rest[:size]); err != nil {
 			return err
 		}
 		rest = rest[size:]
 	}
-	return nil
-}
-
-// appendSnappyBlock decodes one raw block behind what s.b holds.
-func (s *scratch) appendSnappyBlock(block []byte, limit int) error {
-	size, err := snappy.DecodedLen(block)
-	if err != nil {
-		return err
-	}
-	end := len(s.b) + size
-	if end > limit {
-		return errBound(CodecSnappy, limit)
-	}
-	if size > snappyMaxRatio*len(block) {
-		return fmt.Errorf("block of %d bytes claims to hold %d", len(block), size)
-	}
-	for cap(s.b) < end {
-		s.grow(limit)
-	}
-	// Decode writes into its destination if that is long enough, and it is.
-	if _, err := snappy.Decode(s.b[len(s.b):end], block); err != nil {
-		return err
-	}
-	s.b = s.b[:end]
 	return nil
 }
 

@@ -220,11 +220,19 @@ func TestValidate_RequireKeys(t *testing.T) {
 	}
 }
 
-func TestBuild_Refuses(t *testing.T) {
+func TestBuild_PlainOrRefused(t *testing.T) {
 	full := func(opts BuilderOptions) *Builder {
 		b := NewBuilder(opts)
 		b.Append(0, nil, nil, nil)
 		return b
+	}
+	for name, opts := range map[string]BuilderOptions{
+		"zero":      {},
+		"spelt out": {ProducerID: NoProducerID, ProducerEpoch: NoProducerEpoch, BaseSequence: NoSequence},
+	} {
+		if b, err := full(opts).Build(); err != nil || b.HasProducer() || b.ProducerEpoch() != NoProducerEpoch || b.BaseSequence() != NoSequence {
+			t.Errorf("%s options: producer %d, error %v", name, b.ProducerID(), err)
+		}
 	}
 	for name, test := range map[string]struct {
 		builder *Builder
@@ -234,6 +242,8 @@ func TestBuild_Refuses(t *testing.T) {
 		"unknown codec":                    {full(BuilderOptions{Codec: 5}), ErrCodec},
 		"negative codec":                   {full(BuilderOptions{Codec: -1}), ErrCodec},
 		"transactional without a producer": {full(BuilderOptions{Transactional: true}), ErrInvalid},
+		"sequence of producer 0":           {full(BuilderOptions{BaseSequence: 1}), ErrInvalid},
+		"epoch of producer 0":              {full(BuilderOptions{ProducerEpoch: 1}), ErrInvalid},
 	} {
 		if _, err := test.builder.Build(); !errors.Is(err, test.want) {
 			t.Errorf("%s: error %v, want %v", name, err, test.want)
