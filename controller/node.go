@@ -1,0 +1,151 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// raftEntriesMax is how many entries Raft writes and sends at once.
+const raftEntriesMax = 64
+
+// node is a running Raft node with its transport and the queue in front of it.
+type node struct {
+	raft     *raft.Raft
+	trans    *transport
+	proposer *proposer
+}
+
+// raftConfig is the library's configuration for this broker.
+func (c *Controller) raftConfig() *raft.Config {
+	conf := raft.DefaultConfig()
+	conf.LocalID = c.server
+	conf.HeartbeatTimeout = c.cfg.RaftHeartbeat
+	conf.ElectionTimeout = c.cfg.RaftElection
+	conf.LeaderLeaseTimeout = c.cfg.RaftLease
+	conf.CommitTimeout = 20 * time.Millisecond
+	conf.MaxAppendEntries = raftEntriesMax
+	conf.BatchApplyCh = true
+	conf.SnapshotThreshold = c.cfg.SnapshotThreshold
+	conf.TrailingLogs = c.cfg.TrailingLogs
+	conf.SnapshotInterval = c.cfg.SnapshotInterval
+	conf.Logger = c.raftLog
+	// A removed server stays, silent, until the operator or a new registration decides: stopping Raft would leave a broker without metadata.
+	conf.ShutdownOnRemove = false
+	conf.NoLegacyTelemetry = true
+	return conf
+}
+
+// startNode starts Raft on the opened files; configuration, if not nil, is the first one of a new cluster.
+func (c *Controller) startNode(configuration *raft.Configuration) error {
+	trans := newTransport(c.ports.Streams, serverAddress(c.server, c.cfg.Address), c.book, c.raftLog)
+	conf := c.raftConfig()
+	if configuration != nil {
+		if err := raft.BootstrapCluster(conf, c.store, c.store, c.snaps, trans, *configuration); err != nil {
+			_ = trans.Close()
+			return fmt.Errorf("controller: write the first Raft configuration: %w", err)
+		}
+	}
+	r, err := raft.NewRaft(conf, c.fsm, c.store, c.store, c.snaps, trans)
+	if err != nil {
+		_ = trans.Close()
+		return fmt.Errorf("controller: start Raft: %w", err)
+	}
+	n := &node{raft: r, trans: trans, proposer: newProposer(r)}
+	c.node.Store(n)
+	c.running.Go(func() { c.watchLeadership(n) })
+	if alone, err := n.loneVoter(c.server); err == nil && alone {
+		trans.electNow()
+	}
+	return nil
+}
+
+// close stops Raft and waits for it.
+func (n *node) close() {
+	_ = n.raft.Shutdown().Error() // it always returns nil, and closes the transport
+	n.proposer.close()
+}
+
+// configuration is the latest Raft configuration, committed or not.
+func (n *node) configuration() (raft.Configuration, error) {
+	future := n.raft.GetConfiguration()
+	if err := future.Error(); err != nil {
+		return raft.Configuration{}, fmt.Errorf("controller: read the Raft configuration: %w", err)
+	}
+	return future.Configuration(), nil
+}
+
+// loneVoter reports whether server is the only voter.
+func (n *node) loneVoter(server raft.ServerID) (bool, error) {
+	configuration, err := n.configuration()
+	if err != nil {
+		return false, err
+	}
+	for _, s := range configuration.Servers {
+		if s.ID == server && s.Suffrage == raft.Voter {
+			return voters(configuration) == 1, nil
+		}
+	}
+	return false, nil
+}
+
+// voters counts the voters of a configuration.
+func voters(configuration raft.Configuration) int {
+	n := 0
+	for _, s := range configuration.Servers {
+		if s.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits for one of Raft's futures or for ctx. Futures end at the latest when Raft stops, and with them the goroutine that waits here.
+func await(ctx context.Context, future raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// watchLeadership follows who leads, runs the leader's loop while it is this broker, and stops Raft in the end.
+func (c *Controller) watchLeadership(n *node) {
+	observed := make(chan raft.Observation, 16)
+	observer := raft.NewObserver(observed, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	n.raft.RegisterObserver(observer)
+	defer n.close()
+	defer n.raft.DeregisterObserver(observer)
+	var lead *leadership
+	resign := func() {
+		if lead != nil {
+			c.lead.Store(nil)
+			lead.close()
+			lead = nil
+		}
+	}
+	defer resign()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case leads := <-n.raft.LeaderCh():
+			resign() // also when leadership was lost and won again in between
+			if leads {
+				lead = c.startLeadership(n)
+				c.lead.Store(lead)
+			}
+			c.leaders.fire()
+		case <-observed:
+			c.leaders.fire()
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// Timing of a session.
+const (
+	heartbeatTimeout = time.Second // one heartbeat's answer
+	registerPause    = 100 * time.Millisecond
+	duplicateGrace   = 5 * time.Second // how long a live broker of the same id may be this one's earlier life
+)
+
+// SessionEvents is what a Session tells its broker. Functions are called on the session's goroutine and must not block; nil ones are skipped.
+type SessionEvents struct {
+	// Contact says that the broker may count on being in contact with the controller until that moment of Ports.Now.
+	Contact func(until time.Duration)
+	// Fenced says whether the controller keeps the broker out of leadership and ISRs.
+	Fenced func(fenced bool)
+	// Registration builds the registration of a broker whose earlier one is not known to the controller any more. Its Broker.Incarnation and Directory are those
+	// of the first one.
+	Registration func(previous cluster.BrokerEpoch) cluster.RegisterBroker
+	// Registered reports a new broker epoch after such a registration.
+	Registered func(epoch cluster.BrokerEpoch)
+}
+
+// Session is a broker's registration with the controller: heartbeats carry what the broker has applied and what has failed, their answers carry the lease.
+// One per Controller. Its methods may be called from any goroutine; Run by one.
+type Session struct {
+	c      *Controller
+	events SessionEvents
+	epoch  atomic.Int64
+	soon   chan struct{} // capacity 1: beat now
+
+	mu       sync.Mutex // guards the rest
+	offline  []cluster.TopicPartition
+	refusing []cluster.BrokerID
+	draining bool
+	drained  chan struct{} // closed when the broker may shut down
+}
+
+// NewSession creates the broker's session; Register must succeed before Run.
+func (c *Controller) NewSession(events SessionEvents) *Session {
+	s := &Session{c: c, events: events, soon: make(chan struct{}, 1), drained: make(chan struct{})}
+	s.epoch.Store(int64(cluster.NoBrokerEpoch))
+	return s
+}
+
+// Epoch is the broker epoch of the present registration, NoBrokerEpoch before the first.
+func (s *Session) Epoch() cluster.BrokerEpoch { return cluster.BrokerEpoch(s.epoch.Load()) }
+
+// Register registers this run of the broker and returns its broker epoch, once this broker has applied the registration itself. A registration whose outcome is
+// unknown is sent again: it supersedes itself. A *cluster.Error of CodeDuplicateBroker, CodeWrongCluster or CodeUnsupportedFeature is final.
+func (s *Session) Register(ctx context.Context, registration cluster.RegisterBroker) (cluster.BrokerEpoch, error) {
+	select {
+	case <-s.c.formed: // earlier, the metadata refuses everything
+	case <-ctx.Done():
+		return cluster.NoBrokerEpoch, fmt.Errorf("controller: register broker %d before the cluster formed: %w", s.c.cfg.Broker, ctx.Err())
+	case <-s.c.ctx.Done():
+		return cluster.NoBrokerEpoch, ErrClosed
+	}
+	start := s.c.ports.Now()
+	for {
+		changed := s.c.leaderChanged()
+		result, err := s.c.Propose(ctx, registration)
+		switch {
+		case err == nil && result.Code == cluster.CodeNone:
+			s.epoch.Store(int64(result.BrokerEpoch))
+			return result.BrokerEpoch, nil
+		case err == nil && result.Code == cluster.CodeDuplicateBroker && s.c.ports.Now()-start < duplicateGrace:
+			// The other one may be the earlier life of this broker, on a disk that was wiped since: its session ends soon.
+		case err == nil && !temporary(result.Code):
+			return cluster.NoBrokerEpoch, cluster.Refuse(result.Code, result.Message)
+		case ctx.Err() != nil:
+			return cluster.NoBrokerEpoch, fmt.Errorf("controller: register broker %d: %w", s.c.cfg.Broker, errors.Join(ctx.Err(), err))
+		}
+		if !s.c.pause(ctx, changed, registerPause) {
+			return cluster.NoBrokerEpoch, fmt.Errorf("controller: register broker %d: %w", s.c.cfg.Broker, errors.Join(ErrClosed, err))
+		}
+	}
+}
+
+// temporary says that the same registration may be accepted later.
+func temporary(code cluster.Code) bool {
+	switch code {
+	case cluster.CodeTimedOut, cluster.CodeNoController, cluster.CodeNotController, cluster.CodeOverloaded:
+		return true
+	}
+	return false
+}
+
+// ReportOffline tells the controller, with the next heartbeat, that the log of a partition failed here.
+func (s *Session) ReportOffline(tp cluster.TopicPartition) {
+	s.mu.Lock()
+	if !slices.Contains(s.offline, tp) {
+		s.offline = append(s.offline, tp)
+	}
+	s.mu.Unlock()
+	s.beatSoon()
+}
+
+// ReportRefusing tells the controller, with the next heartbeat, that a broker's peer port refused connections twice, at least 100 ms apart.
+func (s *Session) ReportRefusing(broker cluster.BrokerID) {
+	s.mu.Lock()
+	if !slices.Contains(s.refusing, broker) {
+		s.refusing = append(s.refusing, broker)
+	}
+	s.mu.Unlock()
+	s.beatSoon()
+}
+
+// Drain asks for an orderly shutdown and returns when the controller says that nothing depends on this broker any more. Run must be running.
+func (s *Session) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	s.beatSoon()
+	select {
+	case <-s.drained:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("controller: drain: %w", ctx.Err())
+	case <-s.c.ctx.Done():
+		return ErrClosed
+	}
+}
+
+func (s *Session) beatSoon() {
+	select {
+	case s.soon <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends heartbeats until ctx ends, at once after a change of leader and after a report.
+func (s *Session) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		changed := s.c.leaderChanged()
+		pause := s.c.cfg.SessionHeartbeat
+		if !s.beat(ctx) {
+			pause /= 2
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-s.soon:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// beat sends one heartbeat; false means that it was not answered by a leader.
+func (s *Session) beat(ctx context.Context) bool {
+	request := s.request()
+	sent := s.c.ports.Now()
+	callCtx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	response, err := s.c.callLeader(callCtx, request)
+	answer, ok := response.(HeartbeatResponse)
+	if err != nil || !ok {
+		s.restore(request)
+		return false
+	}
+	switch answer.Code {
+	case cluster.CodeNone:
+		s.answered(answer, sent)
+		return true
+	case cluster.CodeStaleBrokerEpoch, cluster.CodeUnknownBroker:
+		s.restore(request)
+		s.registerAgain(ctx)
+	default:
+		s.restore(request)
+	}
+	return false
+}
+
+// request takes what is to be reported.
+func (s *Session) request() HeartbeatRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	request := HeartbeatRequest{
+		Broker: s.c.cfg.Broker, Epoch: s.Epoch(), Applied: s.c.Applied(),
+		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing,
+	}
+	s.offline, s.refusing = nil, nil
+	return request
+}
+
+// restore puts back what an unanswered heartbeat wanted to report. A refusing peer is not: it may be back, and will be seen again if it is not.
+func (s *Session) restore(request HeartbeatRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, tp := range request.Offline {
+		if !slices.Contains(s.offline, tp) {
+			s.offline = append(s.offline, tp)
+		}
+	}
+}
+
+func (s *Session) answered(answer HeartbeatResponse, sent time.Duration) {
+	if s.events.Contact != nil {
+		s.events.Contact(sent + s.c.cfg.ContactLease)
+	}
+	if s.events.Fenced != nil {
+		s.events.Fenced(answer.Fenced)
+	}
+	if !answer.MayShutDown {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.drained:
+	default:
+		close(s.drained)
+	}
+}
+
+// registerAgain registers a broker that the controller does not know under its epoch.
+func (s *Session) registerAgain(ctx context.Context) {
+	if s.events.Registration == nil {
+		return
+	}
+	epoch, err := s.Register(ctx, s.events.Registration(s.Epoch()))
+	if err != nil {
+		s.c.log.Warn("cannot register again", "error", err)
+		return
+	}
+	s.c.log.Info("registered again", "broker_epoch", int64(epoch))
+	if s.events.Registered != nil {
+		s.events.Registered(epoch)
+	}
+}

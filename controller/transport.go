@@ -1,0 +1,192 @@
+package controller
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// Bounds of the Raft transport.
+const (
+	raftConnections = 3               // pooled per peer
+	raftTimeout     = 3 * time.Second // per request; a snapshot gets more, by its size
+)
+
+// serverID is the Raft identity of a broker with a data directory: a wiped broker is a new server.
+func serverID(broker cluster.BrokerID, dir cluster.DirectoryID) raft.ServerID {
+	return raft.ServerID(fmt.Sprintf("%d-%s", broker, dir))
+}
+
+// parseServerID undoes serverID.
+func parseServerID(id raft.ServerID) (cluster.BrokerID, cluster.DirectoryID, error) {
+	broker, dir, ok := strings.Cut(string(id), "-")
+	if !ok {
+		return cluster.NoBroker, cluster.DirectoryID{}, fmt.Errorf("controller: Raft server %q: not <broker id>-<directory id>", id)
+	}
+	n, err := strconv.ParseInt(broker, 10, 32)
+	if err != nil {
+		return cluster.NoBroker, cluster.DirectoryID{}, fmt.Errorf("controller: Raft server %q: %w", id, err)
+	}
+	uuid, err := cluster.ParseUUID(dir)
+	if err != nil {
+		return cluster.NoBroker, cluster.DirectoryID{}, fmt.Errorf("controller: Raft server %q: %w", id, err)
+	}
+	return cluster.BrokerID(n), uuid, nil
+}
+
+// serverAddress joins a server and where it is: a dialler names the server that it expects there.
+func serverAddress(id raft.ServerID, address string) raft.ServerAddress {
+	return raft.ServerAddress(string(id) + "@" + address)
+}
+
+// splitServerAddress undoes serverAddress.
+func splitServerAddress(a raft.ServerAddress) Endpoint {
+	server, address, ok := strings.Cut(string(a), "@")
+	if !ok {
+		return Endpoint{Address: string(a)}
+	}
+	return Endpoint{Address: address, Server: server}
+}
+
+// addressBook resolves Raft servers to addresses: what a seed answered under, until the broker registers again; then its registered address. A server of
+// which neither is known is dialled as Raft's configuration says. So a broker may change its address, and a cluster whose brokers have all moved finds
+// itself again through its seeds.
+type addressBook struct {
+	self  raft.ServerID
+	own   string
+	board *board
+
+	mu    sync.Mutex // guards heard
+	heard map[raft.ServerID]heardAddress
+}
+
+// heardAddress is where a server answered, and its broker epoch in the metadata at that time: a later registration counts more.
+type heardAddress struct {
+	address string
+	epoch   cluster.BrokerEpoch
+}
+
+// registered returns the broker's registration if it is that of the server.
+func (b *addressBook) registered(id raft.ServerID) (*cluster.Broker, bool) {
+	broker, dir, err := parseServerID(id)
+	if err != nil {
+		return nil, false
+	}
+	registered, ok := b.board.image.Load().Broker(broker)
+	return registered, ok && registered.Directory == dir
+}
+
+// hear notes where a server answered.
+func (b *addressBook) hear(id raft.ServerID, address string) {
+	epoch := cluster.NoBrokerEpoch
+	if registered, ok := b.registered(id); ok {
+		epoch = registered.Epoch
+	}
+	b.mu.Lock()
+	b.heard[id] = heardAddress{address, epoch}
+	b.mu.Unlock()
+}
+
+// ServerAddr implements raft.ServerAddressProvider. An error makes Raft use the address of its configuration.
+func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if id == b.self {
+		return serverAddress(id, b.own), nil
+	}
+	b.mu.Lock()
+	heard, ok := b.heard[id]
+	b.mu.Unlock()
+	registered, known := b.registered(id)
+	switch {
+	case known && (!ok || registered.Epoch > heard.epoch):
+		return serverAddress(id, registered.PeerAddress), nil
+	case ok:
+		return serverAddress(id, heard.address), nil
+	}
+	return "", fmt.Errorf("controller: Raft server %q has no known address", id)
+}
+
+// transport is Raft's network transport with one addition: a lone voter is told to stand for election at once, as if its leader had handed over. It waits for
+// nobody, so it needs no shorter timeouts, and Raft need not be restarted with longer ones when a second voter comes.
+type transport struct {
+	*raft.NetworkTransport
+	rpcs chan raft.RPC
+	stop chan struct{}
+	once sync.Once
+	done chan struct{}
+}
+
+func newTransport(streams StreamLayer, self raft.ServerAddress, book *addressBook, log hclog.Logger) *transport {
+	t := &transport{
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			ServerAddressProvider:   book,
+			Logger:                  log,
+			Stream:                  namedStreams{streams, self},
+			MaxPool:                 raftConnections,
+			Timeout:                 raftTimeout,
+			MsgpackUseNewTimeFormat: true,
+		}),
+		rpcs: make(chan raft.RPC),
+		stop: make(chan struct{}),
+		done: make(chan struct{}),
+	}
+	go t.relay()
+	return t
+}
+
+// relay hands incoming requests on to Raft.
+func (t *transport) relay() {
+	defer close(t.done)
+	for {
+		select {
+		case rpc := <-t.NetworkTransport.Consumer():
+			select {
+			case t.rpcs <- rpc:
+			case <-t.stop:
+				return
+			}
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
+
+// electNow makes Raft stand for election without waiting for a leader. Only a lone voter may be told so.
+func (t *transport) electNow() {
+	request := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
+	select {
+	case t.rpcs <- raft.RPC{Command: request, RespChan: make(chan raft.RPCResponse, 1)}:
+	case <-t.stop:
+	}
+}
+
+// Close implements raft.WithClose.
+func (t *transport) Close() error {
+	t.once.Do(func() { close(t.stop) })
+	<-t.done
+	return t.NetworkTransport.Close()
+}
+
+// namedStreams makes the local address the one that others dial, with the server id in it.
+type namedStreams struct {
+	StreamLayer
+	self raft.ServerAddress
+}
+
+// Addr implements net.Listener.
+func (s namedStreams) Addr() net.Addr { return namedAddr(s.self) }
+
+type namedAddr string
+
+func (namedAddr) Network() string  { return "moldau-peer" }
+func (a namedAddr) String() string { return string(a) }
