@@ -101,10 +101,13 @@ type AlterConfigs struct {
 type PartitionChange struct {
 	Partition      TopicPartition
 	PartitionEpoch PartitionEpoch
-	// Leader is the new leader; the leader epoch rises with every change of leader, and when BumpEpoch asks for it.
+	// Leader is the new leader, NoBroker to leave the partition without one; the leader epoch rises with every change of leader, and when BumpEpoch
+	// asks for it.
 	Leader    BrokerID
 	BumpEpoch bool
 	Unclean   bool
+	// Offline are replicas whose log failed on a broker that is alive: they leave the ISR and the ELR in the same step, unless nobody would be left.
+	Offline []BrokerID
 }
 
 // ElectLeaders applies a batch of elections; each is accepted or refused alone.

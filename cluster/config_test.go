@@ -164,6 +164,10 @@ func TestMinISRDerivesFromTheReplicationFactor(t *testing.T) {
 		}
 	}
 	i := EmptyImage()
+	grows := &Partition{Replicas: []BrokerID{1, 2, 3}, Adding: []BrokerID{2, 3}}
+	if got := i.MinISR(&Topic{}, grows); got != 1 {
+		t.Errorf("while RF 1 grows to 3: %d, want 1", got)
+	}
 	p := &Partition{Replicas: []BrokerID{1, 2, 3, 4}, Adding: []BrokerID{4}, Removing: []BrokerID{1}}
 	for set, want := range map[string]int{"": 2, "1": 1, "3": 3, "9": 3} {
 		topic := &Topic{}

@@ -235,24 +235,32 @@ func setFlushPolicy(dst *FlushPolicy, value string) {
 }
 
 // MinISR is the effective min.insync.replicas of a partition: what is set, or what derives from the replication factor, and never more than
-// the replication factor. While a reassignment is in progress the factor is that of the target.
+// the replication factor. While a reassignment is in progress the factor is the smaller of before and after: growing a topic must not make
+// its partitions refuse writes until the new replicas have caught up.
 func (i *Image) MinISR(t *Topic, p *Partition) int {
-	rf := len(p.Replicas) - len(p.Removing)
+	rf := len(p.Replicas) - max(len(p.Adding), len(p.Removing))
 	return EffectiveMinISR(i.setMinISR(t), rf)
 }
 
 // setMinISR is min.insync.replicas as set for the topic or the cluster, 0 when unset.
 func (i *Image) setMinISR(t *Topic) int {
-	const key = "min.insync.replicas"
-	v, ok := t.Configs.Get(key)
-	if !ok {
-		if v, ok = i.clusterDefault().Get(key); !ok {
-			return 0
-		}
-	}
 	var n int64
-	setInt(&n, v)
+	setInt(&n, i.topicValue(t, "min.insync.replicas", "min.insync.replicas"))
 	return int(n)
+}
+
+// UncleanElection reports whether a replica of t may lead that is known to lack acknowledged records, when no other is alive.
+func (i *Image) UncleanElection(t *Topic) bool {
+	return i.topicValue(t, "unclean.leader.election.enable", "unclean.leader.election.enable") == "true"
+}
+
+// topicValue is one effective value of a topic, empty when it is set nowhere.
+func (i *Image) topicValue(t *Topic, key, synonym string) string {
+	if v, ok := t.Configs.Get(key); ok {
+		return v
+	}
+	v, _ := i.clusterDefault().Get(synonym)
+	return v
 }
 
 // EffectiveMinISR combines min.insync.replicas as set (0: unset) with the replication factor.

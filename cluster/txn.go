@@ -143,6 +143,18 @@ func (t *Txn) DeleteTombstone(s Tombstone) bool {
 	return ok
 }
 
+// Broker reads a broker as changed so far.
+func (t *Txn) Broker(id BrokerID) (*Broker, bool) {
+	k := brokerKey(id)
+	if t.brokers != nil {
+		return t.brokers.Get(k[:])
+	}
+	return t.img.brokers.Get(k[:])
+}
+
+// Shard reads a shard as changed so far. The id must be in range.
+func (t *Txn) Shard(id ShardID) Shard { return t.img.shards[id] }
+
 // Image is the state with the changes made so far, under the index of the base.
 func (t *Txn) Image() *Image {
 	t.settle()

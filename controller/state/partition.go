@@ -1,0 +1,192 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/placement"
+	"github.com/moldau-log/moldau/internal/invariant"
+)
+
+// edit is one partition that is being changed: the state before, and a copy to work on that put writes when it differs.
+type edit struct {
+	tp    cluster.TopicPartition
+	topic *cluster.Topic
+	old   *cluster.Partition
+	*cluster.Partition
+	changed bool
+	// bump asks for a new leader epoch even when the leader stays.
+	bump bool
+}
+
+// edit begins to change a partition.
+func (a *apply) edit(tp cluster.TopicPartition, p *cluster.Partition) *edit {
+	return &edit{tp: tp, topic: a.topicOf(tp), old: p, Partition: p.Clone()}
+}
+
+func (a *apply) topicOf(tp cluster.TopicPartition) *cluster.Topic {
+	if a.topic == nil || a.topic.ID != tp.Topic {
+		t, ok := a.conf.Topic(tp.Topic)
+		invariant.Check(ok, "controller/state: partition %v without topic", tp)
+		a.topic = t
+	}
+	return a.topic
+}
+
+// eligible reports whether b may lead p or join its ISR: alive, not draining, and with the copy that p speaks of.
+func (a *apply) eligible(p *cluster.Partition, b cluster.BrokerID) bool {
+	br, ok := a.txn.Broker(b)
+	return ok && br.Eligible() && p.Directory(b) == br.Directory
+}
+
+// alive reports whether b, with the copy that p speaks of, has a session.
+func (a *apply) alive(p *cluster.Partition, b cluster.BrokerID) bool {
+	br, ok := a.txn.Broker(b)
+	return ok && !br.Fenced && p.Directory(b) == br.Directory
+}
+
+func (a *apply) minISR(e *edit) int { return a.conf.MinISR(e.topic, e.Partition) }
+
+func (a *apply) eligibleFor(p *cluster.Partition) func(cluster.BrokerID) bool {
+	return func(b cluster.BrokerID) bool { return a.eligible(p, b) }
+}
+
+// setLeader makes b the leader. It marks the election as clean; an unclean one says so afterwards.
+func (e *edit) setLeader(b cluster.BrokerID) {
+	if b == e.Leader {
+		return
+	}
+	e.LastLeader = cluster.NoBroker
+	if b == cluster.NoBroker {
+		e.LastLeader = e.Leader
+	}
+	e.Leader = b
+	e.UncleanLast = false
+	e.bump = true
+}
+
+// setISR replaces the ISR. Who leaves it goes to the ELR while the ISR is below minISR: the watermark stands still there, so whoever was in
+// sync is still complete. At or above minISR the watermark moves without them, and the ELR is emptied (KIP-966).
+func (e *edit) setISR(isr []cluster.BrokerID, minISR int) {
+	complete := append(slices.Clone(e.ISR), e.ELR...)
+	e.ISR = sorted(isr)
+	e.ELR = nil
+	if len(e.ISR) < minISR {
+		e.ELR = sorted(slices.DeleteFunc(complete, func(b cluster.BrokerID) bool { return slices.Contains(e.ISR, b) }))
+	}
+}
+
+// forget takes b out of ISR and ELR: its copy is not complete.
+func (e *edit) forget(b cluster.BrokerID) {
+	e.ISR = without(e.ISR, b)
+	e.ELR = without(e.ELR, b)
+}
+
+// retire takes b, whose broker is fenced, draining or restarted, out of the ISR, unless it is the last member: then it stays on record as the one that
+// has everything, so that nobody else is elected later (cases 38 and 58).
+func (e *edit) retire(b cluster.BrokerID, minISR int) {
+	if e.InISR(b) && len(e.ISR) > 1 {
+		e.setISR(without(e.ISR, b), minISR)
+	}
+}
+
+// elect gives the partition a leader by the rules, and makes the ISR agree with it. A leader that is alive stays, also while it drains: a drain
+// moves what can be moved by itself.
+func (a *apply) elect(e *edit) {
+	if e.Leader != cluster.NoBroker && e.InISR(e.Leader) && a.alive(e.Partition, e.Leader) {
+		return
+	}
+	choice := placement.Elect(e.Partition, a.eligibleFor(e.Partition))
+	if choice.Kind == placement.KindNone && a.conf.UncleanElection(e.topic) {
+		choice = placement.ElectUnclean(e.Partition, a.eligibleFor(e.Partition))
+	}
+	a.lead(e, choice)
+}
+
+// lead carries out an election.
+func (a *apply) lead(e *edit, choice placement.Election) {
+	e.setLeader(choice.Leader)
+	switch choice.Kind {
+	case placement.KindELR:
+		// The members of the ISR are complete too, but only those alive may stay: the others would hold the watermark.
+		isr := slices.DeleteFunc(slices.Clone(e.ISR), func(b cluster.BrokerID) bool { return !a.eligible(e.Partition, b) })
+		e.setISR(append(isr, choice.Leader), a.minISR(e))
+	case placement.KindUnclean:
+		e.ISR, e.ELR = []cluster.BrokerID{choice.Leader}, nil
+		e.UncleanLast = true
+		e.bump = true
+		a.adoptDirectories(e)
+	}
+}
+
+
+// adoptDirectories lets replicas that are neither in the ISR nor in the ELR start over in the directory that their broker has now.
+func (a *apply) adoptDirectories(e *edit) {
+	for i, b := range e.Replicas {
+		if e.InISR(b) || e.InELR(b) {
+			continue
+		}
+		if br, ok := a.txn.Broker(b); ok {
+			e.Directories[i] = br.Directory
+		}
+	}
+}
+
+// put writes the partition if it differs, with the epochs that follow from what changed.
+func (a *apply) put(e *edit) {
+	if e.bump {
+		e.LeaderEpoch++
+	}
+	if e.bump || !samePartition(e.old, e.Partition) {
+		e.PartitionEpoch++
+		checkPartition(e.tp, e.old, e.Partition)
+		a.txn.PutPartition(e.tp, e.Partition)
+		e.changed = true
+	}
+}
+
+// samePartition compares all but the epochs.
+func samePartition(a, b *cluster.Partition) bool {
+	return a.Leader == b.Leader && a.LogStart == b.LogStart && a.LastLeader == b.LastLeader && a.UncleanLast == b.UncleanLast &&
+		slices.Equal(a.ISR, b.ISR) && slices.Equal(a.ELR, b.ELR) && slices.Equal(a.Replicas, b.Replicas) &&
+		slices.Equal(a.Directories, b.Directories) && slices.Equal(a.Adding, b.Adding) && slices.Equal(a.Removing, b.Removing)
+}
+
+// checkPartition holds a partition to its invariants; old is nil for a new one.
+func checkPartition(tp cluster.TopicPartition, old, p *cluster.Partition) {
+	ok := len(p.Replicas) > 0 && len(p.Directories) == len(p.Replicas) && distinct(p.Replicas) &&
+		subset(p.ISR, p.Replicas) && subset(p.ELR, p.Replicas) && subset(p.Adding, p.Replicas) && subset(p.Removing, p.Replicas) &&
+		slices.IsSorted(p.ISR) && slices.IsSorted(p.ELR) && distinct(p.ISR) && distinct(p.ELR) &&
+		!slices.ContainsFunc(p.ELR, p.InISR) && !slices.ContainsFunc(p.Adding, func(b cluster.BrokerID) bool { return slices.Contains(p.Removing, b) }) &&
+		(p.Leader == cluster.NoBroker || p.InISR(p.Leader))
+	invariant.Check(ok, "controller/state: partition %v is malformed: %+v", tp, *p)
+	if old == nil {
+		return
+	}
+	invariant.Check(p.LeaderEpoch >= old.LeaderEpoch && p.PartitionEpoch > old.PartitionEpoch && p.LogStart >= old.LogStart,
+		"controller/state: partition %v goes back: %+v to %+v", tp, *old, *p)
+	invariant.Check(p.Leader == old.Leader || p.LeaderEpoch > old.LeaderEpoch, "controller/state: partition %v has a new leader in epoch %d", tp, p.LeaderEpoch)
+}
+
+func sorted(list []cluster.BrokerID) []cluster.BrokerID {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func without(list []cluster.BrokerID, b cluster.BrokerID) []cluster.BrokerID {
+	return slices.DeleteFunc(slices.Clone(list), func(o cluster.BrokerID) bool { return o == b })
+}
+
+func subset(part, whole []cluster.BrokerID) bool {
+	return !slices.ContainsFunc(part, func(b cluster.BrokerID) bool { return !slices.Contains(whole, b) })
+}
+
+func distinct(list []cluster.BrokerID) bool {
+	for i, b := range list {
+		if slices.Contains(list[:i], b) {
+			return false
+		}
+	}
+	return true
+}
