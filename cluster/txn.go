@@ -139,6 +139,11 @@ func (t *Txn) PutTombstone(s Tombstone) {
 // DeleteTombstone takes a mark away and reports whether it was there.
 func (t *Txn) DeleteTombstone(s Tombstone) bool {
 	k := tombstoneKey(s)
+	if t.tombstones == nil {
+		if _, ok := t.img.tombstones.Get(k[:]); !ok {
+			return false
+		}
+	}
 	_, ok := edit(&t.tombstones, t.img.tombstones).Delete(k[:])
 	return ok
 }

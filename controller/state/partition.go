@@ -126,10 +126,17 @@ func (a *apply) adoptDirectories(e *edit) {
 		if e.InISR(b) || e.InELR(b) {
 			continue
 		}
-		if br, ok := a.txn.Broker(b); ok {
+		if br, ok := a.txn.Broker(b); ok && e.Directories[i] != br.Directory {
 			e.Directories[i] = br.Directory
+			a.revive(e.tp, br.Directory)
 		}
 	}
+}
+
+// revive takes the tombstone away from a replica that is wanted again where it was to be removed. What its directory still holds is brought
+// in line by the leader's epochs, as after any absence.
+func (a *apply) revive(tp cluster.TopicPartition, dir cluster.DirectoryID) {
+	a.txn.DeleteTombstone(cluster.Tombstone{Partition: tp, Directory: dir})
 }
 
 // put writes the partition if it differs, with the epochs that follow from what changed.

@@ -72,6 +72,7 @@ func (e *edit) place(a *apply, replicas []cluster.BrokerID) {
 			dirs[i] = e.Directory(b)
 		} else if br, ok := a.txn.Broker(b); ok {
 			dirs[i] = br.Directory
+			a.revive(e.tp, br.Directory)
 		}
 	}
 	e.Replicas, e.Directories = slices.Clone(replicas), dirs
