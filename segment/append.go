@@ -43,7 +43,7 @@ func (l *Log) append(now int64, batches []byte, exact bool) (Appended, error) {
 		return Appended{}, err
 	}
 	out := Appended{FirstOffset: heads[0].base, EndOffset: l.active.end}
-	known := len(l.epochs)
+	last := l.epochs.last()
 	for len(heads) > 0 {
 		n, size := run(heads)
 		if err = l.appendRun(now, heads[:n], batches[:size]); err != nil {
@@ -52,8 +52,8 @@ func (l *Log) append(now int64, batches []byte, exact bool) (Appended, error) {
 		out.EndOffset, out.Bytes = l.active.end, out.Bytes+size
 		heads, batches = heads[n:], batches[size:]
 	}
-	if len(l.epochs) > known {
-		started := l.epochs[known]
+	if i := slices.IndexFunc(l.epochs, func(e record.EpochStart) bool { return e.Epoch > last }); i >= 0 {
+		started := l.epochs[i]
 		out.NewEpoch = &started
 	}
 	return out, err
@@ -71,7 +71,7 @@ func (l *Log) check(batches []byte, exact bool) ([]head, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: at byte %d of %d: %w", ErrBadBatch, len(batches)-len(rest), len(batches), err)
 		}
-		h := headOf(b)
+		h := headOf(b.Head)
 		if exact && b.Size() > l.cfg.MaxBatchBytes {
 			return nil, fmt.Errorf("%w: %d bytes, limit is %d", ErrBadBatch, b.Size(), l.cfg.MaxBatchBytes)
 		}
@@ -112,10 +112,7 @@ func (l *Log) appendRun(now int64, heads []head, b []byte) error {
 		}
 		l.since += h.size
 		position += h.size
-		var began bool
-		if l.epochs, began = l.epochs.note(h.epoch, h.base); began {
-			l.epochsDue = true
-		}
+		l.epochs = l.epochs.note(h.epoch, h.base)
 	}
 	next.file.markVerified(next.size, position)
 	next.size, next.end, next.written = position, heads[len(heads)-1].next, now
@@ -171,8 +168,8 @@ func (l *Log) spare(err error) error {
 func (l *Log) rollFor(now int64, base, end record.Offset, size int64) error {
 	s := l.active
 	switch {
-	case int64(end-1-s.base) > maxRelative:
-		return l.roll(base) // also when it is empty: its name is too small for what comes
+	case base < s.base, int64(end-1-s.base) > maxRelative:
+		return l.roll(base) // also when it is empty: its name does not fit what comes
 	case s.empty():
 		return nil
 	case s.size+size > l.cfg.SegmentBytes, s.created > 0 && now-s.created >= l.cfg.SegmentAge.Milliseconds():
@@ -183,18 +180,20 @@ func (l *Log) rollFor(now int64, base, end record.Offset, size int64) error {
 
 // roll seals the active segment and begins a new one at base.
 func (l *Log) roll(base record.Offset) error {
-	gap := base != l.active.end
+	gap := base != l.active.end || base < l.active.base
 	next, err := l.create(base)
 	if err != nil {
 		return l.spare(err)
 	}
+	next.end = l.active.end // an append that then fails must not have moved the log end over the gap
 	l.seal()
 	l.begin(next)
 	l.metaDue = true
 	if !gap {
 		return nil
 	}
-	// Without log.meta recovery would take a gap between two segments for a lost one.
+	// Without log.meta recovery would take a gap between two segments for a lost one, and a file older than all that it lists for a
+	// leftover of retention.
 	if err := l.writeMeta(false, noTruncation); err != nil {
 		return l.fail(err)
 	}

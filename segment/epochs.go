@@ -2,6 +2,7 @@ package segment
 
 import (
 	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,12 +15,20 @@ import (
 // replication; this one is what recovery found plus what was appended since.
 type epochHistory []record.EpochStart
 
-// note returns the history with the epoch of one batch, and whether it is new.
-func (e epochHistory) note(epoch record.LeaderEpoch, base record.Offset) (epochHistory, bool) {
-	if epoch < 0 || len(e) > 0 && e[len(e)-1].Epoch >= epoch {
-		return e, false
+// last is the newest epoch, or record.NoEpoch.
+func (e epochHistory) last() record.LeaderEpoch {
+	if len(e) == 0 {
+		return record.NoEpoch
 	}
-	return append(e, record.EpochStart{Epoch: epoch, Start: base}), true
+	return e[len(e)-1].Epoch
+}
+
+// note returns the history with the epoch of one batch. An older epoch under which nothing is left gives way to it.
+func (e epochHistory) note(epoch record.LeaderEpoch, base record.Offset) epochHistory {
+	if epoch <= e.last() {
+		return e
+	}
+	return append(e.cutEnd(base), record.EpochStart{Epoch: epoch, Start: base})
 }
 
 // cutEnd drops what begins at or behind the new end.
@@ -81,10 +90,14 @@ func parseEpochs(b []byte) (epochHistory, error) {
 	return e, nil
 }
 
-func readEpochs(fs vfs.FS, dir string) (epochHistory, error) {
+// readEpochs reads the file and refuses one that is not the one with the given checksum.
+func readEpochs(fs vfs.FS, dir string, sum uint32) (epochHistory, error) {
 	b, err := vfs.ReadFile(fs, filepath.Join(dir, epochsName), maxEpochBytes)
 	if err != nil {
 		return nil, err
+	}
+	if crc32.Checksum(b, castagnoli()) != sum {
+		return nil, fmt.Errorf("segment: leader-epoch-checkpoint is not the one that log.meta names")
 	}
 	return parseEpochs(b)
 }

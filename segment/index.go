@@ -67,13 +67,13 @@ func byOffset(entries []offsetEntry, base, offset record.Offset) offsetEntry {
 	return entries[n-1]
 }
 
-// byTime returns the relative offset behind which the first batch with this timestamp or a later one lies; -1 when it may be anywhere.
-func byTime(entries []timeEntry, timestamp int64) int32 {
+// byTime returns the last entry below a timestamp: no batch up to its offset reaches the timestamp. relative is -1 when there is none.
+func byTime(entries []timeEntry, timestamp int64) timeEntry {
 	n := sort.Search(len(entries), func(i int) bool { return entries[i].timestamp >= timestamp })
 	if n == 0 {
-		return -1
+		return timeEntry{relative: -1}
 	}
-	return entries[n-1].relative
+	return entries[n-1]
 }
 
 func (x indexes) encodeOffsets() []byte {

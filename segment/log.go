@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -35,7 +36,7 @@ type Log struct {
 	dirChange  uint64      // the change that last touched names in the directory; 0 when they are synced
 	held       *file       // the active file on which the log itself holds a reference, once it was opened
 	metaDue    bool        // log.meta lags behind a roll
-	epochsDue  bool        // leader-epoch-checkpoint lags behind the history
+	epochsSum  uint32      // CRC-32C of the leader-epoch-checkpoint on disk; 0 when unknown
 	cleanOnDsk bool        // log.meta carries the clean mark
 	offline    error       // sticky
 }
@@ -151,16 +152,19 @@ func (l *Log) letGo() {
 	}
 }
 
-// writeMeta makes log.meta say what is so now. The epoch history goes first, because recovery reads it only for what lies below the
-// recovery point.
+// writeMeta makes log.meta say what is so now. The epoch history goes first, and log.meta names it by its checksum, so that a crash
+// between the two is seen: recovery then takes the history from the batches.
 func (l *Log) writeMeta(clean bool, truncating record.Offset) error {
-	if l.epochsDue {
-		if err := vfs.WriteFileAtomic(l.fs, l.dir, l.path(epochsName), l.epochs.encode()); err != nil {
+	epochs := l.epochs.encode()
+	sum := crc32.Checksum(epochs, castagnoli())
+	if sum != l.epochsSum {
+		l.epochsSum = 0
+		if err := vfs.WriteFileAtomic(l.fs, l.dir, l.path(epochsName), epochs); err != nil {
 			return fmt.Errorf("segment: write leader-epoch-checkpoint: %w", err)
 		}
-		l.epochsDue = false
+		l.epochsSum = sum
 	}
-	m := meta{start: l.start, recoveryPoint: l.flushed, clean: clean, relaxed: l.relaxed, truncating: truncating}
+	m := meta{start: l.start, recoveryPoint: l.flushed, clean: clean, relaxed: l.relaxed, truncating: truncating, epochs: sum}
 	for _, s := range l.sealed {
 		m.segments = append(m.segments, s.describe())
 	}
@@ -184,7 +188,10 @@ func (l *Log) Checkpoint() error {
 	if l.offline != nil {
 		return l.offline
 	}
-	return l.writeMeta(false, noTruncation)
+	if err := l.writeMeta(false, noTruncation); err != nil {
+		return l.spare(err)
+	}
+	return nil
 }
 
 // SetRelaxed sets or clears the mark which says that bytes of this log may have been acknowledged without a flush. The mark is on disk
@@ -199,7 +206,7 @@ func (l *Log) SetRelaxed(relaxed bool) error {
 	l.relaxed = relaxed
 	if err := l.writeMeta(false, noTruncation); err != nil {
 		l.relaxed = !relaxed
-		return err
+		return l.spare(err)
 	}
 	return nil
 }
@@ -219,7 +226,7 @@ func (l *Log) closeClean() error {
 	if err := l.Flush(); err != nil {
 		return err
 	}
-	if l.cleanOnDsk {
+	if l.cleanOnDsk && l.changes == 0 && l.epochsSum == crc32.Checksum(l.epochs.encode(), castagnoli()) {
 		return nil // nothing happened since the last clean stop
 	}
 	x := l.active.memory

@@ -19,6 +19,7 @@ type meta struct {
 	clean         bool          // the log was closed in order and the segments are exactly those listed
 	relaxed       bool
 	truncating    record.Offset // a truncation to here was begun; -1 is none
+	epochs        uint32        // CRC-32C of the leader-epoch-checkpoint that belongs to this
 	segments      []metaSegment // oldest first; the last is the active one
 }
 
@@ -40,8 +41,8 @@ var errNoMeta = errors.New("segment: no usable log.meta")
 func (m meta) encode() []byte {
 	var b bytes.Buffer
 	b.WriteString(metaHeader)
-	fmt.Fprintf(&b, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ntruncating %d\n",
-		m.start, m.recoveryPoint, digit(m.clean), digit(m.relaxed), m.truncating)
+	fmt.Fprintf(&b, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ntruncating %d\nepochs %08x\n",
+		m.start, m.recoveryPoint, digit(m.clean), digit(m.relaxed), m.truncating, m.epochs)
 	for _, s := range m.segments {
 		fmt.Fprintf(&b, "segment %d %d %d %d %d %d %d %d\n", s.base, s.end, s.size, s.newest.timestamp, s.newest.offset, s.created, s.written, s.indexed)
 	}
@@ -74,8 +75,8 @@ func parseMeta(b []byte) (meta, error) {
 	var m meta
 	var clean, relaxed int
 	r := strings.NewReader(text)
-	_, err := fmt.Fscanf(r, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ntruncating %d\n",
-		&m.start, &m.recoveryPoint, &clean, &relaxed, &m.truncating)
+	_, err := fmt.Fscanf(r, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ntruncating %d\nepochs %08x\n",
+		&m.start, &m.recoveryPoint, &clean, &relaxed, &m.truncating, &m.epochs)
 	if err != nil {
 		return meta{}, errNoMeta
 	}

@@ -88,20 +88,23 @@ func (o *opener) openClean() (bool, error) {
 		return false, nil
 	}
 	for i, m := range o.meta.segments {
+		if m.base != o.bases[i] {
+			return false, nil
+		}
 		info, err := l.fs.Stat(l.path(fileName(m.base, logSuffix)))
 		if err != nil {
 			return false, fmt.Errorf("segment: open: %w", err)
 		}
-		if m.base != o.bases[i] || m.size != info.Size {
+		if m.size != info.Size {
 			return false, nil
 		}
 		o.list = append(o.list, o.sealedFrom(m))
 	}
-	epochs, err := readEpochs(l.fs, l.dir)
+	epochs, err := readEpochs(l.fs, l.dir, o.meta.epochs)
 	if err != nil {
 		return false, nil // recovery rebuilds them
 	}
-	l.epochs = epochs
+	l.epochs, l.epochsSum = epochs, o.meta.epochs
 	last := o.list[len(o.list)-1]
 	if err := o.activate(last); err != nil {
 		return false, err

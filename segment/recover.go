@@ -24,6 +24,7 @@ func (o *opener) recover() error {
 	if err := o.examine(&doomed); err != nil {
 		return err
 	}
+	o.dropUnused(&doomed)
 	if err := o.checkEnd(); err != nil {
 		return err
 	}
@@ -46,8 +47,7 @@ func (o *opener) skip() (doomed []record.Offset) {
 	keep := o.bases[:0:0]
 	for i, base := range o.bases {
 		behind := m.truncating >= 0 && (base >= m.truncating || m.start >= m.truncating)
-		below := i+1 < len(o.bases) && o.bases[i+1] <= m.start
-		if behind || below {
+		if below := i+1 < len(o.bases) && o.bases[i+1] <= m.start; behind || below || o.leftover(base) {
 			doomed = append(doomed, base)
 			continue
 		}
@@ -55,6 +55,16 @@ func (o *opener) skip() (doomed []record.Offset) {
 	}
 	o.bases = keep
 	return doomed
+}
+
+// leftover reports whether log.meta says that a segment was to be deleted: it lies below the start, or is older than all that are listed.
+func (o *opener) leftover(base record.Offset) bool {
+	m := o.meta.segments
+	if len(m) == 0 {
+		return false
+	}
+	i := slices.IndexFunc(m, func(s metaSegment) bool { return s.base == base })
+	return base < m[0].base || i >= 0 && i < len(m)-1 && m[i].end <= o.meta.start
 }
 
 // examine goes through the segments and fills list. Segments behind a torn tail go to doomed.
@@ -87,6 +97,21 @@ func (o *opener) examine(doomed *[]record.Offset) error {
 	return nil
 }
 
+// dropUnused gives up a last segment that was begun behind a gap and never written: the log does not reach over the gap.
+func (o *opener) dropUnused(doomed *[]record.Offset) {
+	n := len(o.list) - 1
+	if n < 0 || !o.list[n].empty() {
+		return
+	}
+	unused := o.list[n].base
+	o.list = o.list[:n]
+	if unused > o.end() {
+		*doomed = append(*doomed, unused)
+		return
+	}
+	o.list = o.list[:n+1]
+}
+
 // end is the log end as far as examined.
 func (o *opener) end() record.Offset {
 	if len(o.list) == 0 {
@@ -98,7 +123,7 @@ func (o *opener) end() record.Offset {
 // gapBefore says what is wrong with a segment that begins at base as the next one.
 func (o *opener) gapBefore(base record.Offset) string {
 	if len(o.list) == 0 {
-		if base > o.meta.start {
+		if base > o.meta.start && !o.listedFirst(base) {
 			return fmt.Sprintf("first segment begins at %d, the log at %d", base, o.meta.start)
 		}
 		return ""
@@ -108,6 +133,12 @@ func (o *opener) gapBefore(base record.Offset) string {
 		return ""
 	}
 	return fmt.Sprintf("segment %d ends at %d, the next begins at %d: a segment is missing", last.base, last.end, base)
+}
+
+// listedFirst reports whether log.meta knows base as the first segment that the log start leaves: the start may lie in a gap before it.
+func (o *opener) listedFirst(base record.Offset) bool {
+	i := slices.IndexFunc(o.meta.segments, func(m metaSegment) bool { return m.base == base })
+	return i == 0 || i > 0 && o.meta.segments[i-1].end <= o.meta.start
 }
 
 // listedAfter reports whether log.meta knows base as the successor of a segment that is whole.
@@ -214,7 +245,7 @@ var errCutHere = errors.New("segment: truncation point reached")
 func (o *opener) read(out *scanned, h vfs.File, size int64) (*DamageError, error) {
 	s, since, interval := out.segment, int64(0), int64(o.log.cfg.IndexIntervalBytes)
 	each := func(b record.Batch, position int64) error {
-		head := headOf(b)
+		head := headOf(b.Head)
 		if head.next > o.cutAt() {
 			return errCutHere
 		}
@@ -226,7 +257,7 @@ func (o *opener) read(out *scanned, h vfs.File, size int64) (*DamageError, error
 			since = 0
 		}
 		since += head.size
-		out.epochs, _ = out.epochs.note(head.epoch, head.base)
+		out.epochs = out.epochs.note(head.epoch, head.base)
 		s.size, s.end = position+head.size, head.next
 		o.report.RecoveredBatches++
 		return nil
@@ -257,7 +288,7 @@ func (o *opener) tornOrDamaged(h vfs.File, bad *DamageError, size int64, more bo
 	if next < 0 {
 		until = size
 	}
-	hole, err := hasHole(h, bad.Position, until, bad.Offset)
+	hole, err := hasHole(h, bad.Position, until, size, bad.Offset)
 	if err != nil || hole {
 		return err
 	}
@@ -291,7 +322,7 @@ func (o *opener) loadEpochs() error {
 			from = s.end
 		}
 	}
-	old, err := readEpochs(o.log.fs, o.log.dir)
+	old, err := readEpochs(o.log.fs, o.log.dir, o.meta.epochs)
 	if err != nil || !o.known {
 		if old, err = o.epochsFromLog(); err != nil {
 			return err
@@ -299,7 +330,7 @@ func (o *opener) loadEpochs() error {
 	}
 	history := old.cutEnd(from)
 	for _, e := range fromBatches {
-		history, _ = history.note(e.Epoch, e.Start)
+		history = history.note(e.Epoch, e.Start)
 	}
 	o.log.epochs = history.cutEnd(max(o.end(), o.meta.start+1)).cutStart(o.meta.start)
 	return nil
@@ -322,7 +353,7 @@ func (o *opener) epochsFromLog() (epochHistory, error) {
 			if b, _, err = w.next(); err != nil {
 				break
 			}
-			history, _ = history.note(b.epoch, b.base)
+			history = history.note(b.epoch, b.base)
 		}
 		w.close()
 		s.file.release()
@@ -370,13 +401,13 @@ func (o *opener) settle() error {
 	if err := o.activate(o.list[len(o.list)-1]); err != nil {
 		return err
 	}
+	if err := l.dropSnapshots(func(at record.Offset) bool { return at > l.active.end }); err != nil {
+		return err
+	}
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return fmt.Errorf("segment: recover: %w", err)
 	}
-	l.flushed, l.epochsDue = l.active.end, true
-	if !o.known && l.active.end == 0 && len(l.sealed) == 0 {
-		return nil // a new log: the absence of log.meta says all that it would
-	}
+	l.flushed = l.active.end
 	return l.writeMeta(false, noTruncation)
 }
 

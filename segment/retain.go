@@ -19,7 +19,7 @@ func (l *Log) MoveStart(start record.Offset) error {
 		return &OffsetError{Offset: start, Start: l.start, End: l.End()}
 	}
 	oldStart, oldEpochs := l.start, l.epochs
-	l.start, l.epochs, l.epochsDue = start, l.epochs.cutStart(start), true
+	l.start, l.epochs = start, l.epochs.cutStart(start)
 	if err := l.writeMeta(false, noTruncation); err != nil {
 		l.start, l.epochs = oldStart, oldEpochs
 		return l.spare(err)
@@ -39,7 +39,7 @@ func (l *Log) deleteBelow() (deleted int) {
 	for _, s := range doomed {
 		l.dropFile(s)
 	}
-	l.dropSnapshots(func(at record.Offset) bool { return at < l.start })
+	_ = l.dropSnapshots(func(at record.Offset) bool { return at < l.start }) // what stays is never offered, and dropped by the next move
 	return deleted
 }
 

@@ -73,17 +73,15 @@ func validAt(h vfs.File, b []byte, at, size int64, expect record.Offset) (bool, 
 // sectorBytes is what a disk writes whole or not at all.
 const sectorBytes = 512
 
-// hasHole reports whether a sector of [from, to) was never written. Files only grow and are never recycled, so such a sector reads as
-// zeros. expect is the offset that the batch at from would have: a first sector that from shares with older bytes counts only if zeros
-// are not what a good header would have there.
-func hasHole(h vfs.File, from, to int64, expect record.Offset) (bool, error) {
+// hasHole reports whether a sector that begins in [from, to), of a file of the given size, was never written. Files only grow and are
+// never recycled, so such a sector reads as zeros, to its end: what follows at to, if it begins in that sector, begins with zeros too.
+// expect is the offset that the batch at from would have: a first sector that from shares with older bytes counts only if zeros are not
+// what a good header would have there.
+func hasHole(h vfs.File, from, to, size int64, expect record.Offset) (bool, error) {
 	buf := make([]byte, sectorBytes)
 	for at := from; at < to; {
 		end := (at/sectorBytes + 1) * sectorBytes
-		if end > to {
-			return false, nil // a partial last sector holds the start of what follows, so it was written
-		}
-		b := buf[:end-at]
+		b := buf[:min(end, size)-at]
 		if _, err := readAt(h, b, at); err != nil {
 			return false, err
 		}

@@ -40,6 +40,37 @@ func (s *segment) lookup(offset record.Offset) (offsetEntry, error) {
 	return s.disk.lookup(s, offset)
 }
 
+// entryFor is lookup with the answer checked against the log. The log may be right and the index wrong, so then the log is asked.
+func (s *segment) entryFor(h vfs.File, offset record.Offset) (offsetEntry, error) {
+	e, err := s.lookup(offset)
+	if err != nil || e.relative < 0 || s.matches(h, e) {
+		return e, err
+	}
+	if s.disk == nil {
+		return offsetEntry{relative: -1}, nil
+	}
+	return s.disk.again(s, offset)
+}
+
+func (s *segment) matches(h vfs.File, e offsetEntry) bool {
+	w := walk(h, s.file.path, int64(e.position), s.size, s.base)
+	defer w.close()
+	b, _, err := w.next()
+	return err == nil && b.next-1 == s.base+record.Offset(e.relative)
+}
+
+// verify checks the CRCs of a range of whole batches unless that was done before.
+func (s *segment) verify(h vfs.File, from, to int64) error {
+	if s.file.isVerified(from, to) {
+		return nil
+	}
+	if err := verify(h, s.file.path, from, to, s.base, nil); err != nil {
+		return err
+	}
+	s.file.markVerified(from, to)
+	return nil
+}
+
 // timesOf returns the time index.
 func (s *segment) timesOf() ([]timeEntry, error) {
 	if s.disk == nil {

@@ -35,6 +35,9 @@ func (l *Log) TruncateTo(end record.Offset) error {
 	if err != nil {
 		return err
 	}
+	if rest.end <= l.start {
+		return l.ResetTo(l.start) // all that stays lies below the start, where nobody may read it
+	}
 	doomed := l.doomed(kept)
 	if err := l.promise(rest.end, l.start); err != nil {
 		return err
@@ -112,14 +115,17 @@ func (s *segment) cutPosition(r vfs.File, end, before record.Offset) (int64, rec
 }
 
 // promise writes to disk that the log ends at end. From then on a crash at any point finishes the truncation at the next Open, and what
-// is missing behind end is no damage. Nothing has changed when it fails.
+// is missing behind end is no damage.
 func (l *Log) promise(end, start record.Offset) error {
 	oldStart, oldFlushed, oldEpochs := l.start, l.flushed, l.epochs
 	l.start, l.flushed = start, min(l.flushed, end)
-	l.epochs, l.epochsDue = l.epochs.cutEnd(end), true
+	l.epochs = l.epochs.cutEnd(end)
+	if start >= end {
+		l.epochs = nil // nothing is left that was written under any epoch
+	}
 	if err := l.writeMeta(false, end); err != nil {
 		l.start, l.flushed, l.epochs = oldStart, oldFlushed, oldEpochs
-		return err
+		return l.spare(err) // unless the disk was merely full, the promise may be on disk
 	}
 	l.generation++
 	return nil
@@ -142,7 +148,9 @@ func (l *Log) finish(rest *segment, doomed []*segment) error {
 			return l.fail(err)
 		}
 	}
-	l.dropSnapshots(func(at record.Offset) bool { return at > end })
+	if err := l.dropSnapshots(func(at record.Offset) bool { return at > end }); err != nil {
+		return l.fail(err)
+	}
 	next, err := l.create(end)
 	if err != nil {
 		return l.fail(err)

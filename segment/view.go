@@ -89,14 +89,7 @@ type reader struct {
 // is not covered by a checked chain could point anywhere.
 func (r *reader) locate() (position, length int64, err error) {
 	s := r.segment
-	entry, err := s.lookup(r.from)
-	if err == nil && entry.relative >= 0 && !r.matches(entry) {
-		// The log may be right and the index wrong, so the log is asked.
-		entry = offsetEntry{relative: -1}
-		if s.disk != nil {
-			entry, err = s.disk.again(s, r.from)
-		}
-	}
+	entry, err := s.entryFor(r.handle, r.from)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -110,15 +103,7 @@ func (r *reader) locate() (position, length int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return position, end - position, r.verify(int64(entry.position), end)
-}
-
-// matches checks an index entry against the log.
-func (r *reader) matches(e offsetEntry) bool {
-	w := walk(r.handle, r.segment.file.path, int64(e.position), r.segment.size, r.segment.base)
-	defer w.close()
-	h, _, err := w.next()
-	return err == nil && h.next-1 == r.segment.base+record.Offset(e.relative)
+	return position, end - position, s.verify(r.handle, int64(entry.position), end)
 }
 
 // seek steps to the batch that holds from.
@@ -166,17 +151,4 @@ func (r *reader) leap(w *walker, end, byteLimit int64) int64 {
 	}
 	w.position, w.expect = int64(entries[n-1].position), r.segment.base
 	return w.position
-}
-
-// verify checks the CRCs of a range unless that was done before.
-func (r *reader) verify(from, to int64) error {
-	f := r.segment.file
-	if f.isVerified(from, to) {
-		return nil
-	}
-	if err := verify(r.handle, f.path, from, to, r.segment.base, nil); err != nil {
-		return err
-	}
-	f.markVerified(from, to)
-	return nil
 }

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,29 +12,22 @@ import (
 // head is what the log needs to know of a batch, taken from its first 61 bytes.
 type head struct {
 	base, next   record.Offset // [base, next)
-	size         int64
+	size         int64         // of the whole batch, in bytes
 	epoch        record.LeaderEpoch
 	maxTimestamp int64
 }
 
 // parseHead reads a header. Only the header is believed, not the checksum.
 func parseHead(b []byte) (head, error) {
-	size, err := record.BatchSize(b)
+	h, err := record.ParseHead(b)
 	if err != nil {
 		return head{}, err
 	}
-	base := record.Offset(binary.BigEndian.Uint64(b))
-	return head{
-		base:         base,
-		next:         base + record.Offset(binary.BigEndian.Uint32(b[23:])) + 1,
-		size:         int64(size),
-		epoch:        record.LeaderEpoch(binary.BigEndian.Uint32(b[12:])),
-		maxTimestamp: int64(binary.BigEndian.Uint64(b[35:])),
-	}, nil
+	return headOf(h), nil
 }
 
-func headOf(b record.Batch) head {
-	return head{base: b.BaseOffset(), next: b.NextOffset(), size: int64(b.Size()), epoch: b.LeaderEpoch(), maxTimestamp: b.MaxTimestamp()}
+func headOf(h record.Head) head {
+	return head{base: h.BaseOffset(), next: h.NextOffset(), size: int64(h.Size()), epoch: h.LeaderEpoch(), maxTimestamp: h.MaxTimestamp()}
 }
 
 // maxTime is the largest timestamp of a range and the last offset of the first batch that has it.
