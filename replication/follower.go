@@ -1,0 +1,148 @@
+package replication
+
+import (
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+)
+
+// following is the state of a replica while it follows, begun anew in each leader epoch.
+type following struct {
+	// incoming is the epoch history once the append in progress is done.
+	incoming EpochHistory
+	// watermark and logStart are the newest that the leader has told; they take effect up to this log's end.
+	watermark record.Offset
+	logStart  record.Offset
+	// retryAt, if above 0, is when to subscribe again.
+	retryAt time.Duration
+}
+
+// follow begins to follow. Nothing is cut here: only the leader can say what of this log is not its own (KIP-101, case 29).
+func (r *Replica) follow() {
+	r.role = Follower
+	r.following = following{}
+	if r.config.bug == BugTruncateToWatermark && r.highWatermark < r.logEnd {
+		r.cut(r.highWatermark, false)
+	}
+	r.out.Subscribe = true
+	r.out.Flush = !r.relaxed && r.flushed < r.logEnd
+}
+
+// fromLeader reports whether something belongs to the leadership that is followed.
+func (r *Replica) fromLeader(epoch record.LeaderEpoch) bool {
+	if r.role == Follower && (epoch == r.state.LeaderEpoch || r.config.bug == BugNoEpochFence) {
+		return true
+	}
+	r.counts.Stale++
+	return false
+}
+
+// delivered takes data from the leader.
+func (r *Replica) delivered(in *Delivered) {
+	if !r.fromLeader(in.LeaderEpoch) {
+		return
+	}
+	f := &r.following
+	f.watermark = max(f.watermark, in.HighWatermark)
+	f.logStart = max(f.logStart, in.LogStart)
+	switch {
+	case in.First >= in.End:
+		r.catchUp()
+	case in.First > r.logEnd:
+		r.out.Subscribe = true // something was left out in between: ask again from our end
+	case in.First < r.logEnd:
+		r.counts.Stale++
+	default:
+		incoming, ok := r.extended(in)
+		if !ok {
+			// A leader that sends epochs which cannot be is no leader to copy from. Ask again, so that the histories are compared.
+			r.out.Subscribe = true
+			return
+		}
+		f.incoming = incoming
+		r.out.Append = append(r.out.Append, Append{Base: in.First, Epoch: incoming.Last(), Verbatim: true})
+	}
+}
+
+// extended is the epoch history with that of the delivered data.
+func (r *Replica) extended(in *Delivered) (EpochHistory, bool) {
+	history := r.epochs
+	at := in.First
+	for _, e := range in.Epochs {
+		if e.Start < at || e.Start >= in.End || e.Epoch < history.Last() || e.Epoch > r.state.LeaderEpoch {
+			return nil, false
+		}
+		at = e.Start
+		history = history.with(e)
+	}
+	return history, true
+}
+
+// followerAppended goes on after an append of the leader's data.
+func (r *Replica) followerAppended() {
+	f := &r.following
+	if f.incoming != nil {
+		r.epochs, f.incoming = f.incoming, nil
+	}
+	r.out.Ack = true
+	r.catchUp()
+}
+
+// catchUp lets what the leader has told take effect, as far as this log reaches.
+func (r *Replica) catchUp() {
+	f := &r.following
+	if w := min(f.watermark, r.logEnd); w > r.highWatermark {
+		r.highWatermark = w
+		r.out.Watermark = true
+	}
+	if s := min(f.logStart, r.logEnd); s > r.logStart {
+		r.out.MoveStart = s
+	}
+}
+
+// refused reacts to the leader's refusal.
+func (r *Replica) refused(now time.Duration, in *SubscribeRefused) {
+	if !r.fromLeader(in.LeaderEpoch) {
+		return
+	}
+	switch {
+	case in.Diverged:
+		r.diverged(now, in.Divergence)
+	case in.Code == cluster.CodeOffsetOutOfRange && (r.logEnd < in.LogStart || r.logStart == r.logEnd):
+		// Everything here lies below what the leader still has, or there is nothing here.
+		r.cut(in.LogStart, true)
+		r.out.Subscribe = true
+	default:
+		r.retrySubscription(now)
+	}
+}
+
+// diverged cuts what the leader does not have. The leader names the largest epoch not above our last one and where it ends there; whatever
+// we have above that epoch, or of that epoch above that end, is not the leader's (KIP-279).
+func (r *Replica) diverged(now time.Duration, leader cluster.EpochEnd) {
+	to := min(leader.End, r.epochs.endAtMost(leader.Epoch, r.logEnd))
+	switch {
+	case to >= r.logEnd:
+		r.retrySubscription(now) // a stale answer: it was cut already
+		return
+	case to < r.logStart:
+		r.cut(max(to, 0), true)
+	default:
+		r.cut(to, false)
+	}
+	r.out.Subscribe = true
+}
+
+// retrySubscription asks again after a pause: the leader is not yet, or no longer, the one that the metadata here says.
+func (r *Replica) retrySubscription(now time.Duration) {
+	r.following.retryAt = now + SubscribeRetry
+}
+
+// followerTick asks again when it is time.
+func (r *Replica) followerTick(now time.Duration) {
+	if f := &r.following; f.retryAt > 0 && now >= f.retryAt {
+		f.retryAt = 0
+		r.out.Subscribe = true
+	}
+}
