@@ -11,7 +11,7 @@ import (
 // Effects is what the owner has to do after a Step, in the order of the fields. Inputs that arise meanwhile are stepped after the whole
 // Effects is done. It belongs to the Replica and is overwritten by the next Step.
 type Effects struct {
-	// Truncate cuts the log, if To is not below 0.
+	// Truncate cuts the log, if To is not below 0. The owner answers with Truncated.
 	Truncate Truncate
 	// MoveStart removes everything below an offset, unless it is below 0. The owner answers with LogStartMoved.
 	MoveStart record.Offset

@@ -9,6 +9,8 @@ import (
 
 // following is the state of a replica while it follows, begun anew in each leader epoch.
 type following struct {
+	// admitted says that the leader has sent data: this log is a prefix of the leader's, and will be for the rest of the leader epoch.
+	admitted bool
 	// incoming is the epoch history once the append in progress is done.
 	incoming EpochHistory
 	// watermark and logStart are the newest that the leader has told; they take effect up to this log's end.
@@ -24,6 +26,7 @@ func (r *Replica) follow() {
 	r.following = following{}
 	if r.config.bug == BugTruncateToWatermark && r.highWatermark < r.logEnd {
 		r.cut(r.highWatermark, false)
+		return
 	}
 	r.out.Subscribe = true
 	r.out.Flush = !r.relaxed && r.flushed < r.logEnd
@@ -44,6 +47,7 @@ func (r *Replica) delivered(in *Delivered) {
 		return
 	}
 	f := &r.following
+	f.admitted = true
 	f.watermark = max(f.watermark, in.HighWatermark)
 	f.logStart = max(f.logStart, in.LogStart)
 	switch {
@@ -107,12 +111,13 @@ func (r *Replica) refused(now time.Duration, in *SubscribeRefused) {
 		return
 	}
 	switch {
+	case in.Diverged && r.following.admitted:
+		r.counts.Stale++ // an answer to what was asked before this log was cut
 	case in.Diverged:
 		r.diverged(now, in.Divergence)
 	case in.Code == cluster.CodeOffsetOutOfRange && (r.logEnd < in.LogStart || r.logStart == r.logEnd):
 		// Everything here lies below what the leader still has, or there is nothing here.
 		r.cut(in.LogStart, true)
-		r.out.Subscribe = true
 	default:
 		r.retrySubscription(now)
 	}
@@ -125,13 +130,11 @@ func (r *Replica) diverged(now time.Duration, leader cluster.EpochEnd) {
 	switch {
 	case to >= r.logEnd:
 		r.retrySubscription(now) // a stale answer: it was cut already
-		return
 	case to < r.logStart:
 		r.cut(max(to, 0), true)
 	default:
 		r.cut(to, false)
 	}
-	r.out.Subscribe = true
 }
 
 // retrySubscription asks again after a pause: the leader is not yet, or no longer, the one that the metadata here says.

@@ -64,6 +64,9 @@ type ProduceRequested struct {
 // Appended says that the appends asked for so far are in the log.
 type Appended struct{ End record.Offset }
 
+// Truncated says that an effect Truncate is done, and where the log ends now: lower than asked for where a batch reached across.
+type Truncated struct{ End record.Offset }
+
 // AppendRefused says that the log took none of the appends asked for since the last Appended, and is as it was: the disk is full.
 type AppendRefused struct{}
 
@@ -99,6 +102,7 @@ type Unsubscribed struct {
 type FollowerAck struct {
 	Follower    cluster.BrokerID
 	Epoch       cluster.BrokerEpoch
+	ID          session.SubscriptionID // of the subscription under which it was sent
 	LeaderEpoch record.LeaderEpoch
 	LogEnd      record.Offset
 	Flushed     record.Offset
@@ -138,6 +142,7 @@ func (*ConfigChanged) input()        {}
 func (*ControllerContact) input()    {}
 func (*ProduceRequested) input()     {}
 func (*Appended) input()             {}
+func (*Truncated) input()            {}
 func (*AppendRefused) input()        {}
 func (*AppendFailed) input()         {}
 func (*Flushed) input()              {}

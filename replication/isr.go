@@ -121,11 +121,10 @@ func (r *Replica) reviewISR(now time.Duration) {
 	isr = append(isr, r.config.Self)
 	for i := range l.followers {
 		f := &l.followers[i]
-		if r.state.InISR(f.Broker) {
-			if at := f.behindAt(r); at == 0 || now < at {
-				isr = append(isr, f.Broker)
-			}
-		} else if r.mayJoin(f) {
+		if at := f.behindAt(r); at > 0 && now >= at {
+			continue // behind for too long: out, or not in, since it would be out again at once (case 51)
+		}
+		if r.state.InISR(f.Broker) || r.mayJoin(f) {
 			isr = append(isr, f.Broker)
 		}
 	}
@@ -139,10 +138,13 @@ func (r *Replica) reviewISR(now time.Duration) {
 // mayJoin reports whether a follower has everything that is committed and everything that was there when this leader epoch began, is known in
 // its present life, and may be in an ISR.
 func (r *Replica) mayJoin(f *Progress) bool {
+	end := f.end(r)
+	if r.config.bug == BugNoBrokerEpoch {
+		return f.Eligible && end >= r.highWatermark && end >= r.leading.epochStart
+	}
 	if !f.Eligible || !f.Subscribed || f.Epoch == cluster.NoBrokerEpoch || f.SubscribedEpoch != f.Epoch {
 		return false
 	}
-	end := f.end(r)
 	if r.config.bug == BugJoinBelowWatermark {
 		return end >= 0
 	}

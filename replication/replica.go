@@ -128,6 +128,8 @@ func (r *Replica) Step(now time.Duration, in Input) *Effects {
 		r.configChanged(now, in)
 	case *ControllerContact:
 		r.lease = max(r.lease, in.Until)
+	case *Truncated:
+		r.truncated(in)
 	case *AppendRefused:
 		r.appendRefused(now)
 	case *AppendFailed:
@@ -326,6 +328,20 @@ func (r *Replica) cut(to record.Offset, reset bool) {
 	r.epochs = r.epochs.cutEnd(to)
 	r.flushed = min(r.flushed, to)
 	r.highWatermark = min(r.highWatermark, to)
+}
+
+// truncated goes on after a truncation. A log is cut between batches, so it may end below where it was asked to.
+func (r *Replica) truncated(in *Truncated) {
+	if in.End < r.logEnd {
+		r.logEnd = in.End
+		r.epochs = r.epochs.cutEnd(in.End)
+		r.logStart = min(r.logStart, in.End)
+		r.flushed = min(r.flushed, in.End)
+		r.highWatermark = min(r.highWatermark, in.End)
+	}
+	if r.role == Follower {
+		r.out.Subscribe = true
+	}
 }
 
 // fail takes the replica offline, for good: what is on the disk is not known any more.

@@ -113,7 +113,7 @@ func (r *Replica) followerAck(now time.Duration, in *FollowerAck) {
 		return
 	}
 	f := r.follower(in.Follower)
-	known := f != nil && f.Subscribed && in.LeaderEpoch == r.state.LeaderEpoch && in.Epoch == f.SubscribedEpoch && in.LogEnd <= r.logEnd
+	known := f != nil && f.Subscribed && in.ID == f.ID && in.LeaderEpoch == r.state.LeaderEpoch && in.Epoch == f.SubscribedEpoch && in.LogEnd <= r.logEnd
 	if f != nil && in.LogEnd <= r.logEnd {
 		known = known || r.config.bug == BugNoEpochFence || (r.config.bug == BugNoBrokerEpoch && in.LeaderEpoch == r.state.LeaderEpoch)
 	}
