@@ -79,7 +79,7 @@ type JoinRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Group id. First message.
 	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	// Member id: empty to join anew, else the id that the coordinator gave. First message.
+	// Member id: chosen by the client, unique and kept over reconnects; empty: the coordinator makes one. First message.
 	MemberId string `protobuf:"bytes,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
 	// The member epoch that the client has; 0 to join.
 	MemberEpoch int32 `protobuf:"varint,3,opt,name=member_epoch,json=memberEpoch,proto3" json:"member_epoch,omitempty"`
@@ -91,16 +91,18 @@ type JoinRequest struct {
 	Rack string `protobuf:"bytes,6,opt,name=rack,proto3" json:"rack,omitempty"`
 	// Subscribed topics. First message, and when it changes.
 	Topics []string `protobuf:"bytes,7,rep,name=topics,proto3" json:"topics,omitempty"`
-	// Assignor: "sticky" (default), "range", "round-robin". First message.
+	// Assignor: "uniform" or "range"; empty: no preference. An explicit choice becomes the group's. First message.
 	Assignor string `protobuf:"bytes,8,opt,name=assignor,proto3" json:"assignor,omitempty"`
-	// Without a heartbeat for this long the member is out; 0: 45 s. First message.
+	// Without a heartbeat for this long the member is out; 0: the broker's default. First message.
 	SessionTimeoutMs int32 `protobuf:"varint,9,opt,name=session_timeout_ms,json=sessionTimeoutMs,proto3" json:"session_timeout_ms,omitempty"`
-	// A member that does not give up a revoked partition within this long is out; 0: 60 s. First message.
+	// A member that does not give up a revoked partition within this long is out; 0: the broker's default. First message.
 	RebalanceTimeoutMs int32 `protobuf:"varint,10,opt,name=rebalance_timeout_ms,json=rebalanceTimeoutMs,proto3" json:"rebalance_timeout_ms,omitempty"`
 	// What the member owns now. Present in the first message and after each change: this confirms revocations.
 	Owned *OwnedPartitions `protobuf:"bytes,11,opt,name=owned,proto3" json:"owned,omitempty"`
-	// The member leaves: its partitions are free at once. Last message.
-	Leave         bool `protobuf:"varint,12,opt,name=leave,proto3" json:"leave,omitempty"`
+	// The member leaves. A dynamic member's partitions are free at once; a static one is expected back within its session timeout. Last message.
+	Leave bool `protobuf:"varint,12,opt,name=leave,proto3" json:"leave,omitempty"`
+	// The version of the last response that the member has acted on; 0: none. With owned it confirms what that response asked for.
+	Seen          uint64 `protobuf:"varint,13,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -219,6 +221,13 @@ func (x *JoinRequest) GetLeave() bool {
 	return false
 }
 
+func (x *JoinRequest) GetSeen() uint64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
 // OwnedPartitions is a list that may be present and empty.
 type OwnedPartitions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -275,7 +284,9 @@ type JoinResponse struct {
 	// How often to send a heartbeat.
 	HeartbeatIntervalMs int32 `protobuf:"varint,3,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"`
 	// The assignment; present when it changed and in the first message.
-	Assignment    *Assignment `protobuf:"bytes,4,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	Assignment *Assignment `protobuf:"bytes,4,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	// Stands for what this response tells; to be sent back as seen once acted upon.
+	Version       uint64 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +347,13 @@ func (x *JoinResponse) GetAssignment() *Assignment {
 		return x.Assignment
 	}
 	return nil
+}
+
+func (x *JoinResponse) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 // Assignment is what one member may own.
@@ -1003,7 +1021,7 @@ type GroupListing struct {
 	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// Type.
 	Type GroupType `protobuf:"varint,2,opt,name=type,proto3,enum=moldau.v1.GroupType" json:"type,omitempty"`
-	// State: empty, assigning, reconciling, stable; for classic groups empty, preparing-rebalance, completing-rebalance, stable.
+	// State: empty, reconciling, stable; for classic groups empty, preparing-rebalance, completing-rebalance, stable.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// Number of members.
 	Members int32 `protobuf:"varint,4,opt,name=members,proto3" json:"members,omitempty"`
@@ -2032,7 +2050,7 @@ var File_moldau_v1_group_proto protoreflect.FileDescriptor
 
 const file_moldau_v1_group_proto_rawDesc = "" +
 	"\n" +
-	"\x15moldau/v1/group.proto\x12\tmoldau.v1\x1a\x16moldau/v1/common.proto\"\x91\x03\n" +
+	"\x15moldau/v1/group.proto\x12\tmoldau.v1\x1a\x16moldau/v1/common.proto\"\xa5\x03\n" +
 	"\vJoinRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\tmember_id\x18\x02 \x01(\tR\bmemberId\x12!\n" +
@@ -2047,18 +2065,20 @@ const file_moldau_v1_group_proto_rawDesc = "" +
 	"\x14rebalance_timeout_ms\x18\n" +
 	" \x01(\x05R\x12rebalanceTimeoutMs\x120\n" +
 	"\x05owned\x18\v \x01(\v2\x1a.moldau.v1.OwnedPartitionsR\x05owned\x12\x14\n" +
-	"\x05leave\x18\f \x01(\bR\x05leave\"L\n" +
+	"\x05leave\x18\f \x01(\bR\x05leave\x12\x12\n" +
+	"\x04seen\x18\r \x01(\x04R\x04seen\"L\n" +
 	"\x0fOwnedPartitions\x129\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x19.moldau.v1.TopicPartitionR\n" +
-	"partitions\"\xb9\x01\n" +
+	"partitions\"\xd3\x01\n" +
 	"\fJoinResponse\x12\x1b\n" +
 	"\tmember_id\x18\x01 \x01(\tR\bmemberId\x12!\n" +
 	"\fmember_epoch\x18\x02 \x01(\x05R\vmemberEpoch\x122\n" +
 	"\x15heartbeat_interval_ms\x18\x03 \x01(\x05R\x13heartbeatIntervalMs\x125\n" +
 	"\n" +
 	"assignment\x18\x04 \x01(\v2\x15.moldau.v1.AssignmentR\n" +
-	"assignment\"z\n" +
+	"assignment\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\x04R\aversion\"z\n" +
 	"\n" +
 	"Assignment\x125\n" +
 	"\bassigned\x18\x01 \x03(\v2\x19.moldau.v1.TopicPartitionR\bassigned\x125\n" +
