@@ -70,6 +70,7 @@ func TestParseConfigValues(t *testing.T) {
 		{"segment.bytes", "0"}, {"cleanup.policy", "shred"}, {"cleanup.policy", ""}, {"unclean.leader.election.enable", "yes"},
 		{"min.cleanable.dirty.ratio", "1.5"}, {"min.cleanable.dirty.ratio", "NaN"}, {"flush.policy", "never"}, {"min.insync.replicas", "0"},
 		{"remote.storage.enable", "true"}, {"compression.type", "brotli"}, {"num.partitions", "3"},
+		{"follower.replication.throttled.replicas", "\xff"}, {"follower.replication.throttled.replicas", strings.Repeat("1", maxConfigValue+1)},
 	}
 	for _, e := range refused {
 		if got, err := ParseConfigs(ConfigTopic, []ConfigEntry{e}); code(err) != CodeInvalidConfig {

@@ -6,7 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
+
+// maxConfigValue bounds one configuration value in bytes: all of them are in the memory of every broker.
+const maxConfigValue = 16 << 10
 
 // ConfigType is the type of a configuration value, in the words of Kafka's DescribeConfigs.
 type ConfigType int8
@@ -62,6 +66,9 @@ type ConfigKey struct {
 // unit that the key's name ends in.
 func (k *ConfigKey) Parse(value string) (string, error) {
 	v := strings.TrimSpace(value)
+	if !utf8.ValidString(v) || len(v) > maxConfigValue {
+		return "", Refuse(CodeInvalidConfig, fmt.Sprintf("the value for %s is no text of at most %d bytes", k.Name, maxConfigValue))
+	}
 	switch k.Type {
 	case ConfigBoolean:
 		v = strings.ToLower(v)

@@ -45,7 +45,9 @@ func groupKey(group string) []byte {
 }
 
 // offsetsKey is the groupKey followed by the topic id.
-func offsetsKey(group string, topic cluster.TopicID) []byte { return append(groupKey(group), topic[:]...) }
+func offsetsKey(group string, topic cluster.TopicID) []byte {
+	return append(groupKey(group), topic[:]...)
+}
 
 func topicKey(topic cluster.TopicID, groupKey []byte) []byte {
 	return append(slices.Clone(topic[:]), groupKey...)

@@ -119,7 +119,6 @@ func (a *apply) lead(e *edit, choice placement.Election) {
 	}
 }
 
-
 // adoptDirectories lets replicas that are neither in the ISR nor in the ELR start over in the directory that their broker has now.
 func (a *apply) adoptDirectories(e *edit) {
 	for i, b := range e.Replicas {

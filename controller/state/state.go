@@ -20,7 +20,9 @@ func New() *State { return &State{img: cluster.EmptyImage(), groups: newGroups()
 func (s *State) Image() *cluster.Image { return s.img }
 
 // Groups is the group state as of the last applied entry, immutable.
-func (s *State) Groups() *GroupView { return &GroupView{index: s.img.Index(), img: s.img, groups: *s.groups} }
+func (s *State) Groups() *GroupView {
+	return &GroupView{index: s.img.Index(), img: s.img, groups: *s.groups}
+}
 
 // Advance notes an entry of the metadata log that carries no command.
 func (s *State) Advance(index uint64) {
