@@ -3,12 +3,10 @@ package group
 import (
 	"fmt"
 	"time"
-	"unicode/utf8"
 )
 
 // Hard bounds, the same on every broker.
 const (
-	MaxGroupIDBytes   = 255  // of a group id
 	MaxMemberIDBytes  = 255  // of a member id, an instance id, a client id, a host, a rack
 	MaxTopicsOfMember = 1024 // in one subscription
 )
@@ -58,9 +56,4 @@ func (c Config) Validate() error {
 		return fmt.Errorf("group: bounds must be positive: members %d, state bytes %d, offset metadata %d", c.MaxMembers, c.MaxStateBytes, c.MaxOffsetMetadata)
 	}
 	return nil
-}
-
-// ValidID reports whether a group may have that id: 1 to MaxGroupIDBytes bytes of UTF-8.
-func ValidID(id string) bool {
-	return id != "" && len(id) <= MaxGroupIDBytes && utf8.ValidString(id)
 }

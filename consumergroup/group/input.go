@@ -41,6 +41,9 @@ type Heartbeat struct {
 	// Owned is everything that the member still reads from; nil means "as last reported". What it was told to revoke and does not list
 	// any more is released.
 	Owned []cluster.TopicPartition
+	// Seen is the Version of the last reply that the member has acted on, 0 if it keeps none. A door that pushes replies must pass it: it
+	// keeps a heartbeat that crossed a push on the wire from counting as the release of what the push gave.
+	Seen uint64
 	// Poll asks for the member's state without renewing its session: a door sends it on behalf of the member when Watch woke it.
 	Poll bool
 }
@@ -136,6 +139,8 @@ type MemberReply struct {
 	// HeartbeatInterval is how often the member should call.
 	HeartbeatInterval time.Duration
 	SessionTimeout    time.Duration
+	// Version stands for what this reply tells (epoch, Assigned, Revoke); the member sends it back as Seen. Never 0.
+	Version uint64
 	// Changed says that Assigned and Revoke are filled: on a join, when the member reported what it owns, and when they are new.
 	Changed bool
 	// Assigned is everything that the member may read now.

@@ -1,0 +1,107 @@
+package coordinator
+
+import (
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/consumergroup/group"
+)
+
+// ShardsChanged takes the shards that this broker leads now, all of them. New ones are loaded; what waited for lost ones is refused.
+func (c *Coordinator) ShardsChanged(led []ShardLead) {
+	want := map[cluster.ShardID]cluster.ShardEpoch{}
+	for _, l := range led {
+		want[l.Shard] = l.Epoch
+	}
+	for id := range cluster.ShardID(cluster.ShardCount) {
+		sh := c.shards[id]
+		epoch, ok := want[id]
+		switch {
+		case !ok && sh != nil:
+			c.lose(sh)
+		case ok && sh == nil:
+			c.take(id, epoch, 0)
+		case ok && epoch > sh.epoch:
+			c.lose(sh)
+			c.take(id, epoch, 0)
+		}
+	}
+}
+
+// lose gives up a shard. What is in flight still gets its answer: the log decides whether it came before the loss.
+func (c *Coordinator) lose(sh *shard) {
+	c.dropQueued(sh, cluster.CodeNotCoordinator, "another broker coordinates the group now")
+	c.forget(sh)
+	c.shards[sh.id] = nil
+}
+
+// take begins to load a shard.
+func (c *Coordinator) take(id cluster.ShardID, epoch cluster.ShardEpoch, minSequence int64) {
+	if old := c.shards[id]; old != nil {
+		c.forget(old)
+	}
+	c.shards[id] = &shard{id: id, epoch: epoch, loading: true, nextSequence: minSequence, groups: map[string]*entry{}}
+	c.counts.Loads++
+	c.load(c.shards[id])
+}
+
+func (c *Coordinator) load(sh *shard) {
+	c.effects.Loads = append(c.effects.Loads, Load{Shard: sh.id, Epoch: sh.epoch, MinIndex: c.lastIndex, Attempt: sh.attempts})
+	sh.attempts++
+}
+
+// forget takes the groups of a shard out of the timers and wakes who watches them.
+func (c *Coordinator) forget(sh *shard) {
+	for _, e := range sh.sorted() {
+		c.unschedule(e)
+	}
+	c.effects.Gone = append(c.effects.Gone, sh.id)
+}
+
+// awaited returns the shard that a load was for, nil if nobody waits for it any more.
+func (c *Coordinator) awaited(l Load) *shard {
+	sh := c.shards[l.Shard]
+	if sh == nil || !sh.loading || sh.epoch != l.Epoch {
+		return nil
+	}
+	return sh
+}
+
+// LoadFailed repeats a load that came to nothing.
+func (c *Coordinator) LoadFailed(l Load) {
+	if sh := c.awaited(l); sh != nil {
+		c.load(sh)
+	}
+}
+
+// Loaded takes the content of a shard and serves it: every group goes on in the epoch it had, with fresh sessions. Content from before this
+// broker's leadership, or from before a batch that is known to be accepted, is asked for again; a newer epoch means that the shard has moved
+// on, and ShardsChanged will say so.
+func (c *Coordinator) Loaded(env group.Env, l Load, content ShardContent) {
+	sh := c.awaited(l)
+	if sh == nil || content.Epoch > sh.epoch {
+		return
+	}
+	if content.Epoch < sh.epoch || content.NextSequence < sh.nextSequence {
+		c.load(sh)
+		return
+	}
+	sh.nextSequence = content.NextSequence
+	sh.loading = false
+	for r := range content.Records {
+		sh.replay(c.groupConfig, r)
+	}
+	for _, e := range sh.sorted() {
+		c.step(env, 0, e, group.NewCoordinator{})
+		c.step(env, 0, e, group.TopicsChanged{})
+	}
+}
+
+// replay puts one record of the content in its group.
+func (sh *shard) replay(config group.Config, r cluster.GroupRecord) {
+	name := group.RecordGroup(r)
+	e := sh.groups[name]
+	if e == nil {
+		e = &entry{shard: sh, group: group.New(name, config), index: -1}
+		sh.groups[name] = e
+	}
+	e.group.Replay(r)
+}

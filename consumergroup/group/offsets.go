@@ -1,0 +1,167 @@
+package group
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+)
+
+// maxExpired bounds the records of one look for expired offsets; the next look finds the rest.
+const maxExpired = 4096
+
+// commit stores offsets for a member of the present epoch, or for nobody while the group is empty.
+func (g *Group) commit(env Env, c Commit) Output {
+	if err := cluster.ParseGroupID(g.name); err != nil {
+		return refuse(cluster.CodeInvalidGroup, err.Error())
+	}
+	if c.MemberID == "" && c.Epoch < 0 {
+		if len(g.state.Members) > 0 {
+			return refuse(cluster.CodeUnknownMember, "group "+g.name+" has members: only they may commit")
+		}
+	} else if out := g.checkEpoch(c.MemberID, c.InstanceID, c.Epoch); out.Reply.Code != cluster.CodeNone {
+		return out
+	}
+	return g.store(env, c.Offsets)
+}
+
+// checkEpoch says whether a member may act for the group now.
+func (g *Group) checkEpoch(id, instanceID string, epoch int32) Output {
+	if out := g.checkMember(id, instanceID); out.Reply.Code != cluster.CodeNone {
+		return out
+	}
+	switch m := g.member(id); {
+	case g.state.Type == cluster.GroupClassic:
+		return refuse(cluster.CodeGroupTypeMismatch, "group "+g.name+" is a classic group")
+	case m.Epoch != epoch || epoch < 0:
+		return refuse(cluster.CodeFencedMemberEpoch, fmt.Sprintf("member %s is at epoch %d of group %s, not %d", id, m.Epoch, g.name, epoch))
+	}
+	return Output{}
+}
+
+// store makes the records of checked offsets. Each partition is accepted or refused alone.
+func (g *Group) store(env Env, offsets []CommitOffset) Output {
+	out := Output{Reply: Reply{Codes: make([]cluster.Code, len(offsets))}}
+	for i, o := range offsets {
+		topic, ok := env.Topics.Topic(o.Partition.Topic)
+		switch {
+		case !ok || o.Partition.Partition < 0 || o.Partition.Partition >= topic.Partitions:
+			out.Reply.Codes[i] = cluster.CodeUnknownTopic
+		case o.Offset < 0:
+			out.Reply.Codes[i] = cluster.CodeInvalidRequest
+		case len(o.Metadata) > g.config.MaxOffsetMetadata:
+			out.Reply.Codes[i] = cluster.CodeOffsetMetadataTooLarge
+		default:
+			out.Records = append(out.Records, cluster.OffsetCommitted{Group: g.name, Partition: o.Partition, Committed: cluster.CommittedOffset{
+				Offset: record.Offset(o.Offset), LeaderEpoch: record.LeaderEpoch(o.LeaderEpoch), Metadata: o.Metadata, CommittedMs: env.NowMs,
+			}})
+		}
+	}
+	return out
+}
+
+// reset overwrites offsets for an operator.
+func (g *Group) reset(env Env, r Reset) Output {
+	if err := cluster.ParseGroupID(g.name); err != nil {
+		return refuse(cluster.CodeInvalidGroup, err.Error())
+	}
+	if n := len(g.state.Members); n > 0 {
+		return refuse(cluster.CodeGroupNotEmpty, fmt.Sprintf("group %s has %d members; stop them before resetting its offsets", g.name, n))
+	}
+	return g.store(env, r.Offsets)
+}
+
+// fetch reads committed offsets. A group that does not exist has none.
+func (g *Group) fetch(f FetchOffsets) Output {
+	if f.MemberID != "" && f.Epoch >= 0 {
+		if out := g.checkEpoch(f.MemberID, "", f.Epoch); out.Reply.Code != cluster.CodeNone {
+			return out
+		}
+	}
+	if f.Partitions == nil {
+		return Output{Reply: Reply{Offsets: g.allOffsets()}}
+	}
+	out := make([]FetchedOffset, len(f.Partitions))
+	for i, tp := range f.Partitions {
+		committed, ok := g.offsets.get(tp)
+		out[i] = FetchedOffset{Partition: tp, Found: ok, Committed: committed}
+	}
+	return Output{Reply: Reply{Offsets: out}}
+}
+
+// allOffsets returns everything committed, by partition.
+func (g *Group) allOffsets() []FetchedOffset {
+	keys := g.offsets.keys()
+	out := make([]FetchedOffset, 0, len(keys))
+	for _, tp := range keys {
+		committed, _ := g.offsets.get(tp)
+		out = append(out, FetchedOffset{Partition: tp, Found: true, Committed: committed})
+	}
+	return out
+}
+
+// delete removes the group.
+func (g *Group) delete() Output {
+	switch n := len(g.state.Members); {
+	case n > 0:
+		return refuse(cluster.CodeGroupNotEmpty, fmt.Sprintf("group %s has %d members; stop them before deleting it", g.name, n))
+	case g.Vacant():
+		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
+	}
+	return Output{Records: []cluster.GroupRecord{cluster.GroupDeleted{Group: g.name}}}
+}
+
+// deleteOffsets removes offsets of topics that nobody in the group subscribes to.
+func (g *Group) deleteOffsets(d DeleteOffsets) Output {
+	if g.Vacant() {
+		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
+	}
+	wanted := g.wanted()
+	out := Output{Reply: Reply{Codes: make([]cluster.Code, len(d.Partitions))}}
+	for i, tp := range d.Partitions {
+		if wanted[tp.Topic] {
+			out.Reply.Codes[i] = cluster.CodeSubscribed
+		} else if _, ok := g.offsets.get(tp); ok {
+			out.Records = append(out.Records, cluster.OffsetDeleted{Group: g.name, Partition: tp})
+		}
+	}
+	return out
+}
+
+// wanted is the set of topics that somebody in the group is meant to read, or still reads.
+func (g *Group) wanted() map[cluster.TopicID]bool {
+	out := map[cluster.TopicID]bool{}
+	for i := range g.state.Members {
+		m := &g.state.Members[i]
+		for _, set := range [][]cluster.TopicPartition{m.Target, m.Assigned, m.Revoking} {
+			for _, tp := range set {
+				out[tp.Topic] = true
+			}
+		}
+	}
+	return out
+}
+
+// expire removes offsets that nobody has used for the retention time. In a group with members only those of topics that none of them reads
+// can expire; in an empty one the time counts from when it became empty, or from the commit if that is later (KIP-211). A group with nothing
+// left goes.
+func (g *Group) expire(env Env, x Expire) Output {
+	before := env.NowMs - int64(x.Retention/time.Millisecond)
+	empty := len(g.state.Members) == 0
+	if g.Vacant() || empty && g.state.EmptySinceMs > before {
+		return Output{}
+	}
+	wanted := g.wanted()
+	var expired []cluster.GroupRecord
+	keys := g.offsets.keys()
+	for _, tp := range keys {
+		if committed, _ := g.offsets.get(tp); committed.CommittedMs <= before && !wanted[tp.Topic] {
+			expired = append(expired, cluster.OffsetDeleted{Group: g.name, Partition: tp})
+		}
+	}
+	if empty && len(expired) == len(keys) {
+		return Output{Records: []cluster.GroupRecord{cluster.GroupDeleted{Group: g.name}}}
+	}
+	return Output{Records: expired[:min(len(expired), maxExpired)]}
+}

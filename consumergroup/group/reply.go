@@ -1,0 +1,70 @@
+package group
+
+import (
+	"slices"
+
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// answer ends a heartbeat: the member's session goes on (unless a door only polls), and it is told where it stands.
+func (e *edit) answer(hb Heartbeat, out Output) Output {
+	g, m := e.group, e.member(hb.MemberID)
+	s := g.session(m.ID)
+	if !hb.Poll {
+		s.ends = e.env.Now + sessionOf(m)
+	}
+	switch {
+	case len(m.Revoking) == 0:
+		s.releaseBy = 0
+	case s.releaseBy == 0:
+		s.releaseBy = e.env.Now + rebalanceOf(m)
+	}
+	g.until(s.ends)
+	g.until(s.releaseBy)
+
+	now := version(m)
+	seen := s.told
+	if hb.Seen != 0 {
+		seen = hb.Seen
+	}
+	member := MemberReply{
+		MemberID:          m.ID,
+		Epoch:             m.Epoch,
+		HeartbeatInterval: min(g.config.HeartbeatInterval, sessionOf(m)/3),
+		SessionTimeout:    sessionOf(m),
+		Version:           now,
+		Changed:           hb.Epoch == EpochJoin || hb.Epoch != m.Epoch || hb.Owned != nil || seen != now,
+	}
+	if member.Changed {
+		member.Assigned, member.Revoke = slices.Clone(m.Assigned), slices.Clone(m.Revoking)
+	}
+	s.told = now
+
+	out.Records = e.records()
+	out.Wake = append(out.Wake, e.wake(m.ID)...)
+	out.Reply.Member = member
+	return out
+}
+
+// left ends the heartbeat of a member that went.
+func (e *edit) left(hb Heartbeat) Output {
+	return Output{
+		Records: e.records(),
+		Wake:    e.wake(hb.MemberID),
+		Reply:   Reply{Member: MemberReply{MemberID: hb.MemberID, Epoch: hb.Epoch}},
+	}
+}
+
+// version stands for what a member is told: its epoch, Assigned and Revoking. Within one epoch Assigned first only grows, then only shrinks,
+// so a member that has seen the present version has seen everything that led to it.
+func version(m *cluster.GroupMember) uint64 {
+	h := newHash()
+	h.number(m.Epoch)
+	for _, set := range [][]cluster.TopicPartition{m.Assigned, m.Revoking} {
+		h.number(int32(len(set)))
+		for _, tp := range set {
+			h.partition(tp)
+		}
+	}
+	return h.sum()
+}
