@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -33,18 +34,17 @@ func (p *Peer) serveRequests(conn net.Conn, h hello) {
 			p.serveOne(ctx, f, h, id, body)
 		})
 	}
-	// Closed first: the caller learns that the outcome is unknown, not what a handler makes of being cancelled.
 	f.close()
 	cancel()
 	running.Wait()
 }
 
 // serveOne answers one request. A failed write has closed the connection, and the reader sees it.
-func (p *Peer) serveOne(ctx context.Context, f *framed, h hello, id uint64, body []byte) {
+func (p *Peer) serveOne(conn context.Context, f *framed, h hello, id uint64, body []byte) {
 	r := reader{b: body}
 	wait := min(time.Duration(r.u32())*time.Millisecond, maxCallWait)
 	what := r.u8()
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(conn, wait)
 	defer cancel()
 	var answered uint8
 	var payload []byte
@@ -53,6 +53,9 @@ func (p *Peer) serveOne(ctx context.Context, f *framed, h hello, id uint64, body
 		answered, payload, err = p.answerControl(ctx, h, what, r.b)
 	} else {
 		answered, payload, err = p.answerForward(ctx, h, what, r.b)
+	}
+	if errors.Is(err, context.Canceled) && conn.Err() != nil {
+		return // the connection is ending: the caller learns that the outcome is unknown, not what a handler makes of being cancelled
 	}
 	if err == nil {
 		err = f.send(frameAnswer, id, []byte{answered}, payload)
