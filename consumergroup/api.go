@@ -41,6 +41,9 @@ const (
 type Description struct {
 	group.Description
 	Coordinator cluster.BrokerID
+	// HighWatermarks are what Lag was computed from, at most Config.LagInterval old. The map is shared: it has other groups' partitions as
+	// well, and must not be changed.
+	HighWatermarks map[cluster.TopicPartition]int64
 	// Lag is by partition; a partition is absent where nothing is committed or its leader did not answer.
 	Lag map[cluster.TopicPartition]int64
 }

@@ -18,6 +18,7 @@ type Coordinator struct {
 	config Config
 	ports  Ports
 	log    *slog.Logger
+	counts *metrics
 
 	inbox    chan message
 	appended chan appended
@@ -67,6 +68,7 @@ func Open(config Config, ports Ports) (*Coordinator, error) {
 		config:   config,
 		ports:    ports,
 		log:      ports.Logger,
+		counts:   newMetrics(ports.Meter),
 		inbox:    make(chan message, config.Inbox),
 		appended: make(chan appended, 1),
 		loaded:   make(chan loaded, cluster.ShardCount),
@@ -183,7 +185,9 @@ type loaded struct {
 func (c *Coordinator) append(ctx context.Context, command cluster.GroupAppend) {
 	bounded, cancel := context.WithTimeout(ctx, c.config.AppendTimeout)
 	defer cancel()
+	start := time.Now()
 	result, err := c.ports.Log.Append(bounded, command)
+	c.counts.appended(time.Since(start))
 	if err != nil {
 		c.log.Warn("outcome of a group append is unknown", "batches", len(command.Batches), "error", err)
 	}

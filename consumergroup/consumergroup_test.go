@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/meter"
 )
 
 var tp0 = cluster.TopicPartition{Topic: cluster.TopicID{1}}
@@ -110,12 +111,13 @@ type fixture struct {
 	looks      atomic.Int64 // at the topics: the loop does that whenever it does anything
 	members    atomic.Int64
 	lag        *fakeLag
+	meter      *meter.Set
 	out        *bytes.Buffer
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, log: &fakeLog{}, lag: &fakeLag{}, out: &bytes.Buffer{}}
+	f := &fixture{t: t, log: &fakeLog{}, lag: &fakeLag{}, meter: meter.NewSet(), out: &bytes.Buffer{}}
 	f.partitions.Store(4)
 	config := DefaultConfig()
 	config.Broker = 3
@@ -128,6 +130,7 @@ func newFixture(t *testing.T) *fixture {
 		LeaseValid:  func() bool { return !f.leaseGone.Load() },
 		NewMemberID: func() string { return fmt.Sprintf("member-%d", f.members.Add(1)) },
 		Lag:         f.lag,
+		Meter:       f.meter,
 		Logger:      slog.New(slog.NewTextHandler(f.out, nil)),
 	})
 	if err != nil {
@@ -188,6 +191,18 @@ func (f *fixture) want(err error, code cluster.Code) {
 	case code != cluster.CodeNone && (!errors.As(err, &refusal) || refusal.Code != code):
 		f.t.Fatalf("got %v, want %s", err, code)
 	}
+}
+
+// counted is a counter's value, over all its labels.
+func (f *fixture) counted(name string) (sum float64) {
+	for _, family := range f.meter.Snapshot() {
+		for _, sample := range family.Samples {
+			if family.Name == name {
+				sum += sample.Value
+			}
+		}
+	}
+	return sum
 }
 
 func woken(wake <-chan struct{}) bool {
@@ -287,6 +302,9 @@ func TestSilentMemberIsFencedAndOthersAreWoken(t *testing.T) {
 		if !strings.Contains(f.out.String(), "reason=\"session timeout\"") {
 			t.Fatalf("the log does not tell:\n%s", f.out)
 		}
+		if n := f.counted("moldau_group_members_removed_total"); n != 1 {
+			t.Fatalf("%v members counted as removed, want 1", n)
+		}
 	})
 }
 
@@ -329,6 +347,9 @@ func TestCommitsThatComeTogetherTravelTogether(t *testing.T) {
 		wg.Wait()
 		if f.log.appends > 3 || time.Since(start) > 30*time.Millisecond {
 			t.Fatalf("500 commits took %d appends and %s", f.log.appends, time.Since(start))
+		}
+		if n := f.counted("moldau_group_records_total"); n != 500 {
+			t.Fatalf("%v records counted, want 500", n)
 		}
 	})
 }

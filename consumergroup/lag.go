@@ -27,7 +27,8 @@ func (c *Coordinator) Describe(ctx context.Context, name string) (Description, e
 		return Description{}, err
 	}
 	d := Description{Description: *reply.Description, Coordinator: c.config.Broker}
-	d.Lag = lagOf(d.Offsets, c.watermarks(ctx))
+	d.HighWatermarks = c.watermarks(ctx)
+	d.Lag = lagOf(d.Offsets, d.HighWatermarks)
 	return d, nil
 }
 

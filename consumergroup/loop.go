@@ -192,13 +192,14 @@ func (l *loop) arm() {
 
 // carryOut does what the core decided.
 func (l *loop) carryOut(fx coordinator.Effects) {
+	l.counts.add(l.core.Counts(), fx)
 	for _, a := range fx.Answers {
 		if reply, ok := l.waiting[a.Ticket]; ok {
 			delete(l.waiting, a.Ticket)
 			reply <- a.Reply
 		}
 	}
-	l.watchers.wake(fx.Wake, fx.Gone)
+	l.watchers.wake(fx.Wake, fx.Moved)
 	for _, r := range fx.Removed {
 		l.log.Info("group member removed", "group", r.Group, "member", r.Member, "reason", r.Reason)
 	}

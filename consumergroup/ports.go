@@ -7,6 +7,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup/coordinator"
 	"github.com/moldau-log/moldau/consumergroup/group"
+	"github.com/moldau-log/moldau/internal/meter"
 )
 
 // ShardContent is one shard as the metadata log has it: see coordinator.ShardContent.
@@ -36,7 +37,7 @@ type LagSource interface {
 	HighWatermarks(ctx context.Context, partitions []cluster.TopicPartition) (map[cluster.TopicPartition]int64, error)
 }
 
-// Ports is what the coordinator needs from its surroundings. All but Lag and Logger are required.
+// Ports is what the coordinator needs from its surroundings. All but Lag, Meter and Logger are required.
 type Ports struct {
 	Log CoordinatorLog
 	// Topics returns the newest snapshot; called on the loop, so it must be quick.
@@ -47,6 +48,8 @@ type Ports struct {
 	NewMemberID func() string
 	// Lag may be nil: then no lag is reported.
 	Lag LagSource
+	// Meter may be nil: then nothing is exported.
+	Meter *meter.Set
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }

@@ -44,14 +44,14 @@ func (w *watchers) remove(key coordinator.Watched, ch chan struct{}) {
 	}
 }
 
-// wake pokes the watchers of members, and all watchers of groups in the shards that are gone.
-func (w *watchers) wake(members []coordinator.Watched, gone []cluster.ShardID) {
-	if len(members) == 0 && len(gone) == 0 {
+// wake pokes the watchers of members, and all watchers of groups in shards that moved.
+func (w *watchers) wake(members []coordinator.Watched, moved []cluster.ShardID) {
+	if len(members) == 0 && len(moved) == 0 {
 		return
 	}
-	var lost [cluster.ShardCount]bool
-	for _, id := range gone {
-		lost[id] = true
+	var in [cluster.ShardCount]bool
+	for _, id := range moved {
+		in[id] = true
 	}
 	w.Lock()
 	defer w.Unlock()
@@ -60,11 +60,11 @@ func (w *watchers) wake(members []coordinator.Watched, gone []cluster.ShardID) {
 			poke(ch)
 		}
 	}
-	if len(gone) == 0 {
+	if len(moved) == 0 {
 		return
 	}
 	for key, chans := range w.byMember {
-		if lost[cluster.ShardOf(key.Group)] {
+		if in[cluster.ShardOf(key.Group)] {
 			for ch := range chans {
 				poke(ch)
 			}

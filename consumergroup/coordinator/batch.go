@@ -46,25 +46,13 @@ func (c *Coordinator) enqueue(e *entry, out group.Output, waiting []Answer, in g
 		u.removed = append(u.removed, Removed{name, r})
 	}
 	if _, ok := in.(group.Expire); ok {
-		u.expired = append(u.expired, expiredBy(name, out.Records))
+		_, deleted := out.Records[0].(cluster.GroupDeleted)
+		u.expired = append(u.expired, Expired{Group: name, Offsets: out.Expired, Deleted: deleted})
 	}
 	e.last = u
 	c.queue = append(c.queue, u)
 	c.pendingBytes += u.bytes
 	c.pendingRequests += len(waiting)
-}
-
-func expiredBy(name string, records []cluster.GroupRecord) Expired {
-	x := Expired{Group: name}
-	for _, r := range records {
-		switch r.(type) {
-		case cluster.OffsetDeleted:
-			x.Offsets++
-		case cluster.GroupDeleted:
-			x.Deleted = true
-		}
-	}
-	return x
 }
 
 // send makes an append of the oldest units that fit.
@@ -156,7 +144,7 @@ func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) 
 	for i, sh := range f.shards {
 		if items[i].Code != cluster.CodeNone {
 			c.counts.Refused++
-			c.fail(f, sh, cluster.CodeNotCoordinator, "another broker coordinates the group now, or this one is taking it over again")
+			c.fail(f, sh, refusalOf(items[i].Code), "the metadata log refused the request: "+items[i].Code.String())
 			continue
 		}
 		c.counts.Committed++
@@ -165,6 +153,15 @@ func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) 
 			c.resolve(u)
 		}
 	}
+}
+
+// refusalOf is what those hear whose batch was refused. With another shard epoch somebody else coordinates the group; with another sequence a
+// batch of unknown outcome came in between, and the same coordinator will do.
+func refusalOf(code cluster.Code) cluster.Code {
+	if code == cluster.CodeStaleShardEpoch {
+		return cluster.CodeNotCoordinator
+	}
+	return cluster.CodeCoordinatorLoading
 }
 
 // of lists the units of one shard.

@@ -39,7 +39,8 @@ type shard struct {
 	id           cluster.ShardID
 	epoch        cluster.ShardEpoch
 	loading      bool
-	attempts     int
+	attempts     int // to load it; above 1 the first one failed
+	parked       []parked
 	nextSequence int64 // while loading: the least that the content must have
 	groups       map[string]*entry
 }
@@ -88,10 +89,12 @@ func (c *Coordinator) Handle(env group.Env, ticket Ticket, name string, in group
 	switch {
 	case sh == nil:
 		c.refuse(ticket, cluster.CodeNotCoordinator, "this broker does not coordinate group "+name)
-	case sh.loading:
+	case sh.loading && sh.attempts > 1:
 		c.refuse(ticket, cluster.CodeCoordinatorLoading, "the coordinator of group "+name+" is taking over")
 	case c.pendingBytes >= c.config.MaxPendingBytes || c.pendingRequests >= c.config.MaxPendingRequests:
 		c.refuse(ticket, cluster.CodeOverloaded, "too many group requests wait for the metadata log")
+	case sh.loading:
+		c.park(sh, parked{ticket, name, in})
 	default:
 		e := sh.groups[name]
 		if e == nil {

@@ -17,8 +17,8 @@ type Effects struct {
 	Answers []Answer
 	// Wake names members for whom a heartbeat would have news.
 	Wake []Watched
-	// Gone lists shards whose groups this broker does not coordinate any more, or not for a moment: all their watchers are to wake.
-	Gone []cluster.ShardID
+	// Moved lists shards that were lost, or loaded anew: whoever watches one of their groups is to ask again.
+	Moved []cluster.ShardID
 	// Removed and Expired are for the log and the metrics; they are committed.
 	Removed []Removed
 	Expired []Expired

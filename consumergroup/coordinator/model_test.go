@@ -40,9 +40,14 @@ func (l *modelLog) apply(a cluster.GroupAppend) cluster.Result {
 	for _, b := range a.Batches {
 		s := &l.shards[b.Shard]
 		item := cluster.ItemResult{}
-		if b.ShardEpoch != s.epoch || b.Sequence != s.next {
+		switch {
+		case b.ShardEpoch != s.epoch:
 			item.Code = cluster.CodeStaleShardEpoch
-		} else {
+		case b.Sequence < s.next:
+			item.Code = cluster.CodeDuplicateSequence
+		case b.Sequence > s.next:
+			item.Code = cluster.CodeOutOfOrderSequence
+		default:
 			s.next++
 			for _, r := range b.Records {
 				s.replay(r)

@@ -28,9 +28,12 @@ func (c *Coordinator) ShardsChanged(led []ShardLead) {
 
 // lose gives up a shard. What is in flight still gets its answer: the log decides whether it came before the loss.
 func (c *Coordinator) lose(sh *shard) {
-	c.dropQueued(sh, cluster.CodeNotCoordinator, "another broker coordinates the group now")
+	const message = "another broker coordinates the group now"
+	c.dropQueued(sh, cluster.CodeNotCoordinator, message)
+	c.refuseParked(sh, cluster.CodeNotCoordinator, message)
 	c.forget(sh)
 	c.shards[sh.id] = nil
+	c.effects.Moved = append(c.effects.Moved, sh.id)
 }
 
 // take begins to load a shard.
@@ -44,16 +47,39 @@ func (c *Coordinator) take(id cluster.ShardID, epoch cluster.ShardEpoch, minSequ
 }
 
 func (c *Coordinator) load(sh *shard) {
+	if sh.attempts > 0 { // it takes longer: requests are better tried again later
+		c.refuseParked(sh, cluster.CodeCoordinatorLoading, "the coordinator is taking over")
+	}
 	c.effects.Loads = append(c.effects.Loads, Load{Shard: sh.id, Epoch: sh.epoch, MinIndex: c.lastIndex, Attempt: sh.attempts})
 	sh.attempts++
 }
 
-// forget takes the groups of a shard out of the timers and wakes who watches them.
+// forget takes the groups of a shard out of the timers.
 func (c *Coordinator) forget(sh *shard) {
 	for _, e := range sh.sorted() {
 		c.unschedule(e)
 	}
-	c.effects.Gone = append(c.effects.Gone, sh.id)
+}
+
+// parked is a request that came while its shard was loading for the first time: that takes a moment, so it waits.
+type parked struct {
+	ticket Ticket
+	name   string
+	input  group.Input
+}
+
+func (c *Coordinator) park(sh *shard, p parked) {
+	sh.parked = append(sh.parked, p)
+	c.pendingRequests++
+}
+
+// refuseParked gives up on the requests that wait for a load.
+func (c *Coordinator) refuseParked(sh *shard, code cluster.Code, message string) {
+	for _, p := range sh.parked {
+		c.refuse(p.ticket, code, message)
+	}
+	c.pendingRequests -= len(sh.parked)
+	sh.parked = nil
 }
 
 // awaited returns the shard that a load was for, nil if nobody waits for it any more.
@@ -77,7 +103,12 @@ func (c *Coordinator) LoadFailed(l Load) {
 // on, and ShardsChanged will say so.
 func (c *Coordinator) Loaded(env group.Env, l Load, content ShardContent) {
 	sh := c.awaited(l)
-	if sh == nil || content.Epoch > sh.epoch {
+	if sh == nil {
+		return
+	}
+	if content.Epoch > sh.epoch {
+		c.refuseParked(sh, cluster.CodeNotCoordinator, "another broker coordinates the group now")
+		sh.attempts++
 		return
 	}
 	if content.Epoch < sh.epoch || content.NextSequence < sh.nextSequence {
@@ -92,6 +123,13 @@ func (c *Coordinator) Loaded(env group.Env, l Load, content ShardContent) {
 	for _, e := range sh.sorted() {
 		c.step(env, 0, e, group.NewCoordinator{})
 		c.step(env, 0, e, group.TopicsChanged{})
+	}
+	c.effects.Moved = append(c.effects.Moved, sh.id)
+	waiting := sh.parked
+	sh.parked = nil
+	c.pendingRequests -= len(waiting)
+	for _, p := range waiting {
+		c.Handle(env, p.ticket, p.name, p.input)
 	}
 }
 

@@ -21,7 +21,7 @@ type Config struct {
 	MinRebalance, MaxRebalance, DefaultRebalance time.Duration
 	// MaxMembers bounds a group.
 	MaxMembers int
-	// MaxStateBytes bounds the encoded state of a group: a join that makes it larger is refused.
+	// MaxStateBytes bounds the encoded state of a group, and a single commit: a join that makes it larger, and a larger commit, is refused.
 	MaxStateBytes int
 	// MaxOffsetMetadata bounds the metadata of a committed offset, in bytes.
 	MaxOffsetMetadata int

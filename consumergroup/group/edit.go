@@ -246,7 +246,7 @@ func RecordSize(record cluster.GroupRecord) int {
 	case cluster.GroupDeleted:
 		return fixed + len(r.Group)
 	case cluster.OffsetCommitted:
-		return fixed + perPartition + len(r.Group) + len(r.Committed.Metadata)
+		return offsetBytes + len(r.Group) + len(r.Committed.Metadata)
 	case cluster.OffsetDeleted:
 		return perPartition + len(r.Group)
 	}

@@ -57,6 +57,8 @@ type Output struct {
 	Wake []string
 	// Removed lists members that were removed without having asked for it.
 	Removed []Removal
+	// Expired is how many offsets retention takes.
+	Expired int
 }
 
 // Removal is a member that was removed, and why.
@@ -154,7 +156,7 @@ func (g *Group) Step(env Env, in Input) Output {
 	case DeleteOffsets:
 		return g.deleteOffsets(in)
 	case Describe:
-		return g.describe()
+		return g.describe(env)
 	case TopicsChanged:
 		return g.topicsChanged(env)
 	case Tick:
@@ -215,7 +217,7 @@ func (g *Group) until(at time.Duration) {
 	}
 }
 
-func (g *Group) describe() Output {
+func (g *Group) describe(env Env) Output {
 	if g.Vacant() {
 		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
 	}
@@ -228,5 +230,6 @@ func (g *Group) describe() Output {
 		EmptySinceMs: g.state.EmptySinceMs,
 		Members:      slices.Clone(g.state.Members),
 		Offsets:      g.allOffsets(),
+		Why:          g.why(env),
 	}}}
 }

@@ -189,4 +189,6 @@ type Description struct {
 	EmptySinceMs int64
 	Members      []cluster.GroupMember // by id
 	Offsets      []FetchedOffset       // by partition
+	// Why explains, in sentences for people, what the group waits for and what in it is odd; empty when all is well.
+	Why []string
 }

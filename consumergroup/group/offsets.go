@@ -11,6 +11,9 @@ import (
 // maxExpired bounds the records of one look for expired offsets; the next look finds the rest.
 const maxExpired = 4096
 
+// offsetBytes is about what a committed offset takes in the log, without its strings.
+const offsetBytes = 56
+
 // commit stores offsets for a member of the present epoch, or for nobody while the group is empty.
 func (g *Group) commit(env Env, c Commit) Output {
 	if err := cluster.ParseGroupID(g.name); err != nil {
@@ -42,6 +45,13 @@ func (g *Group) checkEpoch(id, instanceID string, epoch int32) Output {
 
 // store makes the records of checked offsets. Each partition is accepted or refused alone.
 func (g *Group) store(env Env, offsets []CommitOffset) Output {
+	size := 0
+	for _, o := range offsets {
+		size += offsetBytes + len(g.name) + min(len(o.Metadata), g.config.MaxOffsetMetadata)
+	}
+	if size > g.config.MaxStateBytes {
+		return refuse(cluster.CodeTooLarge, fmt.Sprintf("a commit of %d bytes, at most %d are allowed; commit fewer partitions at a time", size, g.config.MaxStateBytes))
+	}
 	out := Output{Reply: Reply{Codes: make([]cluster.Code, len(offsets))}}
 	for i, o := range offsets {
 		topic, ok := env.Topics.Topic(o.Partition.Topic)
@@ -161,7 +171,8 @@ func (g *Group) expire(env Env, x Expire) Output {
 		}
 	}
 	if empty && len(expired) == len(keys) {
-		return Output{Records: []cluster.GroupRecord{cluster.GroupDeleted{Group: g.name}}}
+		return Output{Records: []cluster.GroupRecord{cluster.GroupDeleted{Group: g.name}}, Expired: len(expired)}
 	}
-	return Output{Records: expired[:min(len(expired), maxExpired)]}
+	expired = expired[:min(len(expired), maxExpired)]
+	return Output{Records: expired, Expired: len(expired)}
 }

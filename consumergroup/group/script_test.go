@@ -200,11 +200,11 @@ func (r *rig) codes(out Output) {
 }
 
 func (r *rig) show() {
-	if out := r.group.describe(); out.Reply.Code != cluster.CodeNone {
+	if out := r.group.describe(r.env()); out.Reply.Code != cluster.CodeNone {
 		fmt.Fprintf(&r.out, "%s\n", out.Reply.Code)
 		return
 	}
-	d := r.group.describe().Reply.Description
+	d := r.group.describe(r.env()).Reply.Description
 	fmt.Fprintf(&r.out, "%s %s epoch %d %s empty since %d\n", d.Type, d.State, d.Epoch, d.Assignor, max(-1, d.EmptySinceMs-startMs))
 	for _, m := range d.Members {
 		name := m.ID
@@ -279,6 +279,12 @@ func (r *rig) run(d *datadriven.TestData) string {
 		r.step(Expire{Retention: duration(d, "retention")})
 	case "show":
 		r.show()
+	case "limit":
+		r.group.config.MaxStateBytes = int(number(d, "state", 0))
+	case "why":
+		if d := r.step(Describe{Group: "g"}).Reply.Description; d != nil {
+			r.out.WriteString(strings.Join(append(d.Why, ""), "\n"))
+		}
 	default:
 		d.Fatalf(r.t, "no command %s", d.Cmd)
 	}
