@@ -1,0 +1,142 @@
+package driver
+
+import (
+	"slices"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/placement"
+)
+
+// lookAtAll marks every partition: a broker came or went.
+func (d *Driver) lookAtAll() {
+	for tp := range d.img.AllPartitions() {
+		d.todo[tp] = true
+	}
+}
+
+// watchPartitions proposes what partitions need, elections in batches.
+func (d *Driver) watchPartitions(now time.Duration) {
+	for _, tp := range sortedPartitions(d.retry) {
+		if now >= d.retry[tp] {
+			d.todo[tp] = true
+			delete(d.retry, tp)
+		}
+	}
+	var changes []cluster.PartitionChange
+	for _, tp := range sortedPartitions(d.todo) {
+		if d.busy[tp] {
+			continue // looked at again when its proposal is done
+		}
+		if _, waits := d.retry[tp]; waits {
+			continue
+		}
+		delete(d.todo, tp)
+		p, ok := d.img.Partition(tp)
+		if !ok {
+			continue
+		}
+		if c, needed := d.election(tp, p); needed {
+			changes = append(changes, c)
+		} else if d.finishable(tp, p) {
+			d.propose(cluster.FinishReassign{Partition: tp, PartitionEpoch: p.PartitionEpoch}, &outstanding{partitions: []cluster.TopicPartition{tp}})
+		}
+	}
+	d.elect(changes)
+}
+
+// elect proposes elections, Batch partitions in each command.
+func (d *Driver) elect(changes []cluster.PartitionChange) {
+	for batch := range slices.Chunk(changes, d.cfg.Batch) {
+		about := &outstanding{}
+		for _, c := range batch {
+			about.partitions = append(about.partitions, c.Partition)
+		}
+		d.propose(cluster.ElectLeaders{Changes: batch}, about)
+	}
+}
+
+// election decides whether a partition needs another leader, or must lose replicas whose log failed.
+func (d *Driver) election(tp cluster.TopicPartition, p *cluster.Partition) (cluster.PartitionChange, bool) {
+	c := cluster.PartitionChange{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: p.Leader}
+	for _, b := range p.ISR {
+		if d.failed(tp, b) {
+			c.Offline = append(c.Offline, b)
+		}
+	}
+	for _, b := range p.ELR {
+		if d.failed(tp, b) {
+			c.Offline = append(c.Offline, b)
+		}
+	}
+	if !d.mustMove(tp, p) {
+		// A failed replica that is the only complete one stays on record: the command would change nothing.
+		return c, len(c.Offline) > 0 && len(c.Offline) < len(p.ISR)+len(p.ELR)
+	}
+	choice := placement.Elect(p, d.candidate(tp, p))
+	c.Leader = choice.Leader
+	switch {
+	case choice.Kind != placement.KindNone:
+		return c, true
+	case d.failed(tp, p.Leader):
+		return c, true // nobody can take over, but who leads cannot serve
+	}
+	return c, false
+}
+
+// mustMove reports whether the partition has no leader that can go on.
+func (d *Driver) mustMove(tp cluster.TopicPartition, p *cluster.Partition) bool {
+	if p.Leader == cluster.NoBroker || d.failed(tp, p.Leader) {
+		return true
+	}
+	b, ok := d.img.Broker(p.Leader)
+	return ok && b.Draining
+}
+
+// candidate says who may lead a partition: alive, with the copy that the metadata speaks of, and with a log that works.
+func (d *Driver) candidate(tp cluster.TopicPartition, p *cluster.Partition) func(cluster.BrokerID) bool {
+	return func(b cluster.BrokerID) bool {
+		return d.img.Eligible(b) && d.img.Holds(p, b) && !d.failed(tp, b)
+	}
+}
+
+// failed reports whether b's log of the partition failed in b's present life.
+func (d *Driver) failed(tp cluster.TopicPartition, b cluster.BrokerID) bool {
+	if len(d.offline) == 0 {
+		return false
+	}
+	epoch, ok := d.offline[replica{tp, b}]
+	s, known := d.brokers[b]
+	return ok && known && s.epoch == epoch
+}
+
+// forgetOffline forgets the failed logs of a broker's former life.
+func (d *Driver) forgetOffline(b cluster.BrokerID) {
+	var gone []replica
+	for r := range d.offline {
+		if r.broker == b {
+			gone = append(gone, r)
+		}
+	}
+	for _, r := range gone {
+		delete(d.offline, r)
+	}
+}
+
+// finishable reports whether a reassignment in progress can end: everything that it brings is in sync, and without what it takes away the partition
+// has a leader and is not below its min ISR. It foresees what controller/state would refuse, so that a waiting reassignment writes no entries.
+func (d *Driver) finishable(tp cluster.TopicPartition, p *cluster.Partition) bool {
+	t, ok := d.img.Topic(tp.Topic)
+	if !ok || len(p.Adding)+len(p.Removing) == 0 || slices.ContainsFunc(p.Adding, func(b cluster.BrokerID) bool { return !p.InISR(b) }) {
+		return false
+	}
+	goes := func(b cluster.BrokerID) bool { return slices.Contains(p.Removing, b) }
+	then := p.Clone()
+	then.Replicas = slices.DeleteFunc(then.Replicas, goes)
+	then.ISR = slices.DeleteFunc(then.ISR, goes)
+	then.Adding, then.Removing = nil, nil
+	if len(then.ISR) < len(p.ISR) && len(then.ISR) < d.img.MinISR(t, then) {
+		return false
+	}
+	return !goes(p.Leader) || slices.ContainsFunc(then.ISR, d.candidate(tp, p))
+}
