@@ -90,9 +90,12 @@ func parseEpochs(b []byte) (epochHistory, error) {
 	return e, nil
 }
 
-// readEpochs reads the file and refuses one that is not the one with the given checksum.
+// readEpochs reads the file and refuses one that is not the one with the given checksum. An empty history needs no file.
 func readEpochs(fs vfs.FS, dir string, sum uint32) (epochHistory, error) {
 	b, err := vfs.ReadFile(fs, filepath.Join(dir, epochsName), maxEpochBytes)
+	if isNotExist(err) {
+		b, err = epochHistory{}.encode(), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,7 @@ func (l *Log) EndFlush(f Flush, err error) error {
 	l.settle(f.change)
 	l.flushed = max(l.flushed, f.Target)
 	if l.metaDue {
-		// A failure costs a longer recovery and nothing else; the next roll or Checkpoint tries again.
-		l.metaDue = false
+		// A full disk costs a longer recovery and nothing else; the next flush tries again.
 		if err := l.writeMeta(false, noTruncation); err != nil && !full(err) {
 			return l.fail(err)
 		}

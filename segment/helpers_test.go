@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
@@ -107,3 +108,5 @@ func wantLog(t testing.TB, l *Log, batches [][]byte) {
 		}
 	}
 }
+
+func msDuration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -94,6 +94,14 @@ func (x indexes) encodeTimes() []byte {
 	return b
 }
 
+func decodeOffsetEntry(b []byte) offsetEntry {
+	return offsetEntry{relative: int32(binary.BigEndian.Uint32(b)), position: int32(binary.BigEndian.Uint32(b[4:]))}
+}
+
+func decodeTimeEntry(b []byte) timeEntry {
+	return timeEntry{timestamp: int64(binary.BigEndian.Uint64(b)), relative: int32(binary.BigEndian.Uint32(b[8:]))}
+}
+
 // decodeOffsets reads an .index of a segment of the given size and refuses whatever a segment cannot have produced.
 func decodeOffsets(b []byte, size int64, length record.Offset) ([]offsetEntry, error) {
 	if len(b)%offsetEntrySize != 0 {
@@ -102,7 +110,7 @@ func decodeOffsets(b []byte, size int64, length record.Offset) ([]offsetEntry, e
 	entries := make([]offsetEntry, 0, len(b)/offsetEntrySize)
 	last := offsetEntry{-1, -1}
 	for ; len(b) > 0; b = b[offsetEntrySize:] {
-		e := offsetEntry{int32(binary.BigEndian.Uint32(b)), int32(binary.BigEndian.Uint32(b[4:]))}
+		e := decodeOffsetEntry(b)
 		if e.relative <= last.relative || e.position <= last.position || int64(e.position) >= size || record.Offset(e.relative) >= length {
 			return nil, fmt.Errorf("segment: index entry %d is out of order", len(entries))
 		}
@@ -119,7 +127,7 @@ func decodeTimes(b []byte, length record.Offset) ([]timeEntry, error) {
 	entries := make([]timeEntry, 0, len(b)/timeEntrySize)
 	last := timeEntry{-1, -1}
 	for ; len(b) > 0; b = b[timeEntrySize:] {
-		e := timeEntry{int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:]))}
+		e := decodeTimeEntry(b)
 		if e.timestamp <= last.timestamp || e.relative <= last.relative || record.Offset(e.relative) >= length {
 			return nil, fmt.Errorf("segment: time index entry %d is out of order", len(entries))
 		}

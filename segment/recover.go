@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -408,6 +409,9 @@ func (o *opener) settle() error {
 		return fmt.Errorf("segment: recover: %w", err)
 	}
 	l.flushed = l.active.end
+	if _, err := l.fs.Stat(l.path(epochsName)); isNotExist(err) {
+		l.epochsSum = crc32.Checksum(epochHistory{}.encode(), castagnoli())
+	}
 	return l.writeMeta(false, noTruncation)
 }
 

@@ -40,14 +40,12 @@ func (s *segment) lookup(offset record.Offset) (offsetEntry, error) {
 	return s.disk.lookup(s, offset)
 }
 
-// entryFor is lookup with the answer checked against the log. The log may be right and the index wrong, so then the log is asked.
+// entryFor is lookup with the answer checked against the log, when it comes from a file: the log may be right and the index wrong, so
+// then the log is asked.
 func (s *segment) entryFor(h vfs.File, offset record.Offset) (offsetEntry, error) {
 	e, err := s.lookup(offset)
-	if err != nil || e.relative < 0 || s.matches(h, e) {
+	if err != nil || e.relative < 0 || s.disk == nil || s.matches(h, e) {
 		return e, err
-	}
-	if s.disk == nil {
-		return offsetEntry{relative: -1}, nil
 	}
 	return s.disk.again(s, offset)
 }
@@ -245,18 +243,20 @@ func readBlock(s *segment, block, count int) ([]offsetEntry, error) {
 
 // writeIndexes writes both index files of a segment. They are not synced: they can be rebuilt, and a torn one is found out.
 func writeIndexes(fs vfs.FS, dir string, base record.Offset, x *indexes) error {
-	for suffix, data := range map[string][]byte{indexSuffix: x.encodeOffsets(), timeSuffix: x.encodeTimes()} {
-		f, err := fs.Create(filepath.Join(dir, fileName(base, suffix)))
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(data)
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return err
-		}
+	if err := writeFile(fs, filepath.Join(dir, fileName(base, indexSuffix)), x.encodeOffsets()); err != nil {
+		return err
 	}
-	return nil
+	return writeFile(fs, filepath.Join(dir, fileName(base, timeSuffix)), x.encodeTimes())
+}
+
+func writeFile(fs vfs.FS, path string, data []byte) error {
+	f, err := fs.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }

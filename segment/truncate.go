@@ -181,9 +181,12 @@ func (l *Log) cut(s *segment) error {
 	return nil
 }
 
-// cutFile shortens a file durably and closes it.
+// cutFile shortens a file, if it is longer, makes it durable and closes it.
 func cutFile(h vfs.File, size int64) error {
-	err := h.Truncate(size)
+	have, err := h.Size()
+	if err == nil && have != size {
+		err = h.Truncate(size)
+	}
 	if err == nil {
 		err = h.Sync()
 	}
