@@ -40,6 +40,10 @@ func (f *file) acquire() (vfs.File, error) {
 	// Opened outside the lock, and installed only if nobody was faster and the name still means this file.
 	opened, err := f.fs.OpenFile(f.path, f.flag)
 	if err != nil {
+		// A file that was deleted since the first look is gone, not broken.
+		if h, terr := f.take(nil); h != nil || terr != nil {
+			return h, terr
+		}
 		return nil, fmt.Errorf("segment: open: %w", err)
 	}
 	h, err := f.take(opened)

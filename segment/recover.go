@@ -348,7 +348,7 @@ func (o *opener) epochsFromLog() (epochHistory, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := walk(h, s.file.path, 0, s.size, s.base)
+		w := s.walk(h, 0)
 		for w.position < s.size {
 			var b head
 			if b, _, err = w.next(); err != nil {

@@ -1,8 +1,12 @@
 package segment
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -51,19 +55,28 @@ func (s *segment) entryFor(h vfs.File, offset record.Offset) (offsetEntry, error
 }
 
 func (s *segment) matches(h vfs.File, e offsetEntry) bool {
-	w := walk(h, s.file.path, int64(e.position), s.size, s.base)
+	w := s.walk(h, int64(e.position))
 	defer w.close()
 	b, _, err := w.next()
 	return err == nil && b.next-1 == s.base+record.Offset(e.relative)
 }
 
-// verify checks the CRCs of a range of whole batches unless that was done before.
+// verify checks the CRCs of a range of whole batches unless that was done before. Base offsets lie outside the CRC, so it also checks
+// that they rise, and that they leave room for what follows the range.
 func (s *segment) verify(h vfs.File, from, to int64) error {
 	if s.file.isVerified(from, to) {
 		return nil
 	}
-	if err := verify(h, s.file.path, from, to, s.base, nil); err != nil {
+	w := s.walk(h, to)
+	defer w.close()
+	if err := verify(h, s.file.path, from, to, s.base, func(b record.Batch, _ int64) { w.expect = b.NextOffset() }); err != nil {
 		return err
+	}
+	if _, _, err := w.next(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if w.expect > s.end {
+		return w.damage(fmt.Sprintf("batch ends at offset %d, its segment at %d", w.expect, s.end))
 	}
 	s.file.markVerified(from, to)
 	return nil
@@ -78,13 +91,20 @@ func (s *segment) timesOf() ([]timeEntry, error) {
 }
 
 // diskIndex reads the indexes of a sealed segment. Of the .index it keeps every blockEntries-th entry, 4 KiB for a segment of 1 GiB, and
-// reads one block per lookup; the .timeindex is read whole each time, which only lookups by timestamp do. Nothing is mapped, so a
+// reads one block at a time; the .timeindex is read whole each time, which only lookups by timestamp do. Nothing is mapped, so a
 // damaged disk gives an error and not a signal.
 //
 // An index is never trusted: entries are checked when they are loaded, an entry is checked against the log where it is used, and one
 // that fails is replaced by an index rebuilt from the log.
 type diskIndex struct {
 	loaded atomic.Pointer[loadedIndex]
+	block  atomic.Pointer[indexBlock] // the one that was read last
+}
+
+// indexBlock is blockEntries entries, the n-th such block of the file.
+type indexBlock struct {
+	n       int
+	entries []offsetEntry
 }
 
 // blockEntries makes a block one page.
@@ -136,7 +156,7 @@ func (d *diskIndex) rebuild(s *segment) (*loadedIndex, error) {
 // buildIndexes walks the headers of a segment with the default interval. The interval is a matter of speed, so it need not be the one
 // that the lost index had.
 func buildIndexes(h vfs.File, s *segment) (*indexes, maxTime, error) {
-	w := walk(h, s.file.path, 0, s.size, s.base)
+	w := s.walk(h, 0)
 	defer w.close()
 	x, newest, since := &indexes{}, maxTime{timestamp: -1}, int64(0)
 	for w.position < s.size {
@@ -166,15 +186,28 @@ func (d *diskIndex) lookup(s *segment, offset record.Offset) (offsetEntry, error
 	if first.relative < 0 {
 		return first, nil
 	}
-	block := 0
-	for l.summary[block] != first {
-		block++
+	n, _ := slices.BinarySearchFunc(l.summary, first, func(a, b offsetEntry) int { return cmp.Compare(a.relative, b.relative) })
+	block := d.block.Load()
+	if block == nil || block.n != n {
+		entries, err := readBlock(s, n, l.count)
+		if err != nil || len(entries) == 0 || entries[0] != first {
+			return d.again(s, offset)
+		}
+		block = &indexBlock{n: n, entries: entries}
+		d.block.Store(block)
 	}
-	entries, err := readBlock(s, block, l.count)
-	if err != nil || len(entries) == 0 || entries[0] != first {
-		return d.again(s, offset)
+	return byOffset(block.entries, s.base, offset), nil
+}
+
+// near returns entries that are in memory, for whoever can use them: all of an active segment's, or the block that was read last.
+func (s *segment) near() []offsetEntry {
+	if s.disk == nil {
+		return s.memory.offsets
 	}
-	return byOffset(entries, s.base, offset), nil
+	if block := s.disk.block.Load(); block != nil {
+		return block.entries
+	}
+	return nil
 }
 
 // again answers a lookup from the log after the index turned out to be wrong.

@@ -58,7 +58,7 @@ func (s *segment) newestIn(start, limit record.Offset) (maxTime, error) {
 		return newest, err
 	}
 	defer s.file.release()
-	w := walk(h, s.file.path, 0, s.size, s.base)
+	w := s.walk(h, 0)
 	defer w.close()
 	for {
 		b, _, err := w.next()
@@ -94,7 +94,7 @@ func (q search) in(s *segment, ts int64) (record.Offset, int64, bool, error) {
 	if err != nil {
 		return 0, 0, false, err
 	}
-	w := walk(h, s.file.path, int64(entry.position), s.size, s.base)
+	w := s.walk(h, int64(entry.position))
 	defer w.close()
 	for {
 		b, position, err := w.next()
@@ -129,7 +129,7 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := walk(h, s.file.path, int64(entry.position), s.size, s.base)
+	w := s.walk(h, int64(entry.position))
 	defer w.close()
 	for {
 		b, _, err := w.next()

@@ -99,7 +99,7 @@ func (s *segment) shorten(end, before record.Offset) (*segment, error) {
 
 // cutPosition finds the first batch that reaches beyond end, and the end of the batch before it.
 func (s *segment) cutPosition(r vfs.File, end, before record.Offset) (int64, record.Offset, error) {
-	w := walk(r, s.file.path, 0, s.size, s.base)
+	w := s.walk(r, 0)
 	defer w.close()
 	for w.position < s.size {
 		b, position, err := w.next()

@@ -93,7 +93,7 @@ func (r *reader) locate() (position, length int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	w := walk(r.handle, s.file.path, int64(entry.position), s.size, s.base)
+	w := s.walk(r.handle, int64(entry.position))
 	defer w.close()
 	first, position, err := r.seek(w)
 	if err != nil || first.next > r.limit {
@@ -139,16 +139,17 @@ func (r *reader) extend(w *walker, end, byteLimit int64) (int64, error) {
 	return end, nil
 }
 
-// leap moves the walk to the last index entry that surely lies before both limits, so that a large read of small batches does not walk
-// them all. Only an index in memory is worth asking.
+// leap moves the walk to the last index entry at hand that surely lies before both limits, so that a large read of small batches does
+// not walk them all.
 func (r *reader) leap(w *walker, end, byteLimit int64) int64 {
-	entries := r.segment.memory.offsets
+	s := r.segment
+	entries := s.near()
 	n := sort.Search(len(entries), func(i int) bool {
-		return int64(entries[i].position) > byteLimit || r.segment.base+record.Offset(entries[i].relative) >= r.limit
+		return int64(entries[i].position) > byteLimit || s.base+record.Offset(entries[i].relative) >= r.limit
 	})
-	if n == 0 || int64(entries[n-1].position) <= end {
+	if n == 0 || int64(entries[n-1].position) <= end || s.disk != nil && !s.matches(r.handle, entries[n-1]) {
 		return end
 	}
-	w.position, w.expect = int64(entries[n-1].position), r.segment.base
+	w.position, w.expect = int64(entries[n-1].position), s.base
 	return w.position
 }

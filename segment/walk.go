@@ -54,14 +54,18 @@ type walker struct {
 	position int64 // of the next batch
 	limit    int64
 	expect   record.Offset // no batch may begin below this
+	end      record.Offset // no batch may reach beyond this
 
 	window *[windowBytes]byte
 	start  int64 // of what the window holds
 	filled int
 }
 
-func walk(r io.ReaderAt, path string, from, limit int64, expect record.Offset) *walker {
-	return &walker{r: r, path: path, position: from, limit: limit, expect: expect, window: windows.Get().(*[windowBytes]byte)}
+// walk begins at a position of a segment, which is that of a batch.
+func (s *segment) walk(r io.ReaderAt, from int64) *walker {
+	return &walker{
+		r: r, path: s.file.path, position: from, limit: s.size, expect: s.base, end: s.end, window: windows.Get().(*[windowBytes]byte),
+	}
 }
 
 func (w *walker) close() {
@@ -88,6 +92,8 @@ func (w *walker) next() (head, int64, error) {
 		return head{}, position, w.damage(fmt.Sprintf("batch of %d bytes is cut off at %d", h.size, w.limit))
 	case h.base < w.expect:
 		return head{}, position, w.damage(fmt.Sprintf("batch begins at offset %d, expected %d or more", h.base, w.expect))
+	case h.next > w.end:
+		return head{}, position, w.damage(fmt.Sprintf("batch ends at offset %d, its segment at %d", h.next, w.end))
 	}
 	w.position += h.size
 	w.expect = h.next
