@@ -138,8 +138,8 @@ func TestRangesOfEverySizeArrive(t *testing.T) {
 	})
 }
 
-func rangesArrive(t *testing.T, stretch func(f *os.File, at int64, n int) fetcher.Range) {
-	f, l := streams(t)
+func rangesArrive(t *testing.T, stretch func(f *os.File, at int64, n int) fetcher.Range, edit ...func(*Config)) {
+	f, l := streams(t, edit...)
 	file, content := randomFile(t, 6<<20)
 	sizes := []int{1, 33, 4095, 4096, 4097, 53_800, gatherMax - 1, gatherMax, gatherMax + 1, gatherBuf, 1 << 20, 4<<20 + 5, 100, 0, 7}
 	sent := make(chan error, 1)
