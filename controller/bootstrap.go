@@ -33,6 +33,7 @@ type BootstrapSelf struct {
 	Directory cluster.DirectoryID
 	Cluster   cluster.ClusterID // that its data directory remembers
 	HasState  bool              // its Raft directory is not empty
+	MayRejoin bool              // the operator gave up its Raft files (Forget): it joins its old cluster again and never forms one
 	Expect    int32
 	HasSeeds  bool
 }
@@ -95,18 +96,21 @@ func BootstrapPlan(self BootstrapSelf, answers []BootstrapAnswer) BootstrapDecis
 	if self.HasState {
 		return rejoin(others)
 	}
-	bootstrapped := false
+	var bootstrapped, named bool
 	for _, a := range others {
 		if a.Bootstrapped && a.LeaderAddress != "" {
 			return BootstrapDecision{Step: BootstrapJoin, Leader: Endpoint{Address: a.LeaderAddress, Server: a.LeaderServer}}
 		}
 		bootstrapped = bootstrapped || a.Bootstrapped
+		named = named || !a.Cluster.IsZero()
 	}
 	switch {
-	case bootstrapped && inSet:
+	case self.MayRejoin:
+		return wait("no seed knows a controller of cluster %s", self.Cluster)
+	case bootstrapped && inSet && !named: // broker 0 has just written the first configuration and needs our vote
 		return BootstrapDecision{Step: BootstrapStart}
 	case bootstrapped:
-		return wait("the cluster has no leader yet")
+		return wait("no seed knows a controller of the cluster")
 	case !inSet && !self.HasSeeds:
 		return refuse("broker %d has no seeds, and without seeds only broker 0 forms a cluster: set seeds and bootstrap-expect as on the other brokers", self.Broker)
 	case !inSet:
@@ -117,7 +121,7 @@ func BootstrapPlan(self BootstrapSelf, answers []BootstrapAnswer) BootstrapDecis
 
 // conflict finds what waiting does not cure.
 func conflict(self BootstrapSelf, others []BootstrapAnswer) (BootstrapDecision, bool) {
-	if !self.HasState && !self.Cluster.IsZero() {
+	if !self.HasState && !self.Cluster.IsZero() && !self.MayRejoin {
 		return refuse("the data directory belongs to cluster %s but its Raft files are gone; %s", self.Cluster, remedyStore), true
 	}
 	known := self.Cluster

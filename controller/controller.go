@@ -47,6 +47,18 @@ type Controller struct {
 // Open opens the Raft files and checks them, so that damage shows before anything else starts. The Controller then answers probes; Start makes it take part.
 // An error is for the operator: a *StoreError names the file and the remedy, a *RefusedError the mistake.
 func Open(cfg Config, ports Ports) (*Controller, error) {
+	c, err := prepare(cfg, ports)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.openFiles(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepare builds a Controller without touching its files.
+func prepare(cfg Config, ports Ports) (*Controller, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -56,9 +68,6 @@ func Open(cfg Config, ports Ports) (*Controller, error) {
 	if ports.Now == nil {
 		start := time.Now()
 		ports.Now = func() time.Duration { return time.Since(start) }
-	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("controller: create the Raft directory: %w", err)
 	}
 	c := &Controller{
 		cfg: cfg, ports: ports, log: ports.Log,
@@ -71,14 +80,14 @@ func Open(cfg Config, ports Ports) (*Controller, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.book = &addressBook{self: c.server, own: cfg.Address, board: c.board, heard: map[raft.ServerID]heardAddress{}}
 	c.fsm = newFSM(c.board, c.fail, c.onApplied)
-	if err := c.openFiles(); err != nil {
-		return nil, err
-	}
 	return c, nil
 }
 
 // openFiles opens the stores and refuses what must not run.
 func (c *Controller) openFiles() error {
+	if err := os.MkdirAll(c.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("controller: create the Raft directory: %w", err)
+	}
 	var err error
 	if c.store, err = openLogStore(c.cfg.Dir, c.fail); err != nil {
 		return err

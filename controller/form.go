@@ -75,7 +75,7 @@ func (f *former) round(ctx context.Context) bool {
 	answers := c.probe(ctx)
 	self := BootstrapSelf{
 		Broker: c.cfg.Broker, Directory: c.cfg.Directory, Cluster: c.cfg.Cluster,
-		HasState: c.hadState, Expect: c.cfg.expect(), HasSeeds: len(c.cfg.Seeds) > 0,
+		HasState: c.hadState, MayRejoin: c.marker.rejoin(), Expect: c.cfg.expect(), HasSeeds: len(c.cfg.Seeds) > 0,
 	}
 	if id := c.Image().ClusterID(); !id.IsZero() {
 		self.Cluster = id

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/moldau-log/moldau/cluster"
 )
 
@@ -27,20 +25,22 @@ type leadership struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	beats   chan *beat
-
-	mu   sync.Mutex // guards seen
-	seen map[raft.ServerID]time.Duration
+	health  *health
 }
 
 // beat is a heartbeat that waits for its answer.
 type beat struct {
 	request HeartbeatRequest
-	answer  chan HeartbeatResponse // capacity 1
+	answer  chan Response // capacity 1
 }
 
 // startLeadership begins to lead.
 func (c *Controller) startLeadership(n *node) *leadership {
-	l := &leadership{c: c, n: n, began: c.ports.Now(), beats: make(chan *beat, heartbeatQueue), seen: map[raft.ServerID]time.Duration{}}
+	l := &leadership{
+		c: c, n: n, began: c.ports.Now(),
+		beats:  make(chan *beat, heartbeatQueue),
+		health: newHealth(c.server, c.ports.Now),
+	}
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
 	l.running.Go(l.run)
 	return l
@@ -61,6 +61,46 @@ func (l *leadership) run() {
 	if l.c.Image().ClusterID().IsZero() {
 		l.nameCluster()
 	}
+	l.running.Go(l.keepMembers)
+	l.loop()
+}
+
+// loop answers heartbeats, in batches: those that come while one batch is being verified form the next.
+func (l *leadership) loop() {
+	verified := make(chan error, 1)
+	var verifying, waiting []*beat
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case b := <-l.beats:
+			waiting = append(waiting, b)
+		case err := <-verified:
+			for _, b := range verifying {
+				b.answer <- l.answer(b.request, err)
+			}
+			verifying = nil
+		}
+		if verifying == nil && waiting != nil {
+			verifying, waiting = waiting, nil
+			l.running.Go(func() { verified <- await(l.ctx, l.n.raft.VerifyLeader()) })
+		}
+	}
+}
+
+// answer answers one heartbeat after the leadership was verified.
+func (l *leadership) answer(r HeartbeatRequest, err error) Response {
+	if err != nil {
+		return Redirect{}
+	}
+	registered, ok := l.c.Image().Broker(r.Broker)
+	switch {
+	case !ok:
+		return HeartbeatResponse{Code: cluster.CodeUnknownBroker}
+	case registered.Epoch != r.Epoch:
+		return HeartbeatResponse{Code: cluster.CodeStaleBrokerEpoch}
+	}
+	return HeartbeatResponse{Fenced: registered.Fenced}
 }
 
 // nameCluster gives a new cluster its id. A failure ends the leadership, and the next one tries again.
@@ -84,7 +124,10 @@ func newUUID() cluster.UUID {
 
 // heartbeat queues a broker's heartbeat and waits until a leader that is sure of itself has answered it.
 func (l *leadership) heartbeat(ctx context.Context, request HeartbeatRequest) (Response, error) {
-	b := &beat{request: request, answer: make(chan HeartbeatResponse, 1)}
+	if registered, ok := l.c.Image().Broker(request.Broker); ok && registered.Epoch == request.Epoch {
+		l.health.note(serverID(registered.ID, registered.Directory), request.Applied)
+	}
+	b := &beat{request: request, answer: make(chan Response, 1)}
 	select {
 	case l.beats <- b:
 	default:
@@ -100,29 +143,8 @@ func (l *leadership) heartbeat(ctx context.Context, request HeartbeatRequest) (R
 	}
 }
 
-// note remembers that a server is alive.
-func (l *leadership) note(id raft.ServerID) {
-	l.mu.Lock()
-	l.seen[id] = l.c.ports.Now()
-	l.mu.Unlock()
-}
-
-// alive reports whether a server has sent a heartbeat within the session timeout. A new leader gives everybody that long to come.
-func (l *leadership) alive(id raft.ServerID) bool {
-	if id == l.c.server {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last, ok := l.seen[id]
-	if !ok {
-		last = l.began
-	}
-	return l.c.ports.Now()-last < sessionTimeout
-}
-
 // liveElsewhere reports whether the broker has a live session from another data directory.
 func (l *leadership) liveElsewhere(broker cluster.BrokerID, dir cluster.DirectoryID) bool {
 	registered, ok := l.c.Image().Broker(broker)
-	return ok && registered.Directory != dir && l.alive(serverID(broker, registered.Directory))
+	return ok && registered.Directory != dir && l.health.alive(serverID(broker, registered.Directory))
 }

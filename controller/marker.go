@@ -25,6 +25,8 @@ type markerData struct {
 	Server string `json:"server"`
 	// Applied is an index that this server is known to have applied, so the files must reach it.
 	Applied uint64 `json:"applied"`
+	// Rejoin says that the operator gave up this server's metadata: it may join its cluster again although its Raft files are gone.
+	Rejoin bool `json:"rejoin,omitempty"`
 }
 
 // markerFile finds Raft files that are older than this broker's life (a restored copy would vote twice) or that belong to another broker.
@@ -70,6 +72,7 @@ func (m *markerFile) write(applied uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := markerData{Format: markerFormat, Server: string(m.server), Applied: max(applied, m.last.Applied)}
+	next.Rejoin = m.last.Rejoin && next.Applied == 0 // until the first entry
 	if next == m.last {
 		return nil
 	}
@@ -89,6 +92,13 @@ func (m *markerFile) applied() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last.Applied
+}
+
+// rejoin reports whether the operator let this server join again without its Raft files.
+func (m *markerFile) rejoin() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last.Rejoin
 }
 
 // writeFileSynced replaces a file so that after a power cut it has the old or the new content.

@@ -34,8 +34,7 @@ func TestReadersAndFlushesBesideTheOwner(t *testing.T) {
 					}
 				}()
 			}
-			steps := map[string]int{"mem": 600, "os": 150}[name]
-			own(t, l, rand.New(rand.NewPCG(1, 1)), steps)
+			own(t, l, rand.New(rand.NewPCG(1, 1)))
 			close(stop)
 			readers.Wait()
 			select {
@@ -49,7 +48,7 @@ func TestReadersAndFlushesBesideTheOwner(t *testing.T) {
 }
 
 // own plays the owner, with one flush in flight at a time.
-func own(t *testing.T, l *Log, rng *rand.Rand, steps int) {
+func own(t *testing.T, l *Log, rng *rand.Rand) {
 	t.Helper()
 	type result struct {
 		flush Flush
@@ -58,7 +57,7 @@ func own(t *testing.T, l *Log, rng *rand.Rand, steps int) {
 	done := make(chan result, 1)
 	flushing := false
 	epoch := record.LeaderEpoch(0)
-	for range steps {
+	for range 600 {
 		switch n := rng.IntN(100); {
 		case n < 70:
 			add(t, l, 1+rng.IntN(3), 1+rng.IntN(3), rng.IntN(300), epoch)
