@@ -562,7 +562,12 @@ func TestConfigIsChecked(t *testing.T) {
 
 func BenchmarkCommit(b *testing.B) {
 	log := &fakeLog{delay: time.Millisecond}
-	c, err := Open(DefaultConfig(), Ports{Log: log, Topics: func() Topics { return oneTopic{4} }, LeaseValid: func() bool { return true }, NewMemberID: func() string { return "m" }})
+	c, err := Open(DefaultConfig(), Ports{
+		Log:         log,
+		Topics:      func() Topics { return oneTopic{4} },
+		LeaseValid:  func() bool { return true },
+		NewMemberID: func() string { return "m" },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

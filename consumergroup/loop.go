@@ -161,7 +161,9 @@ func (l *loop) onTimer() {
 	}
 	if env.Now >= l.expireAt {
 		l.expireAt = env.Now + l.config.ExpireInterval
-		l.core.Expire(env, l.config.OffsetsRetention)
+		if !l.gap {
+			l.core.Expire(env, l.config.OffsetsRetention)
+		}
 	}
 }
 

@@ -73,6 +73,7 @@ func (e *edit) choose(name string) bool {
 func (e *edit) rebalance() {
 	e.state.Epoch++
 	e.dirty = true
+	e.group.topology = 0
 	e.retarget()
 }
 

@@ -1,31 +1,33 @@
 package group
 
-import "github.com/moldau-log/moldau/cluster"
+import (
+	"encoding/binary"
+	"math/bits"
 
-// hash is FNV-1a. Its values are compared within one run of one broker and with what that broker told a member; they are never stored.
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// hash mixes words. Its values are compared with each other, and with what a coordinator told a member; they are never stored. Brokers of two
 type hash uint64
 
 func newHash() hash { return 14695981039346656037 }
 
-func (h *hash) byte(b byte) { *h = (*h ^ hash(b)) * 1099511628211 }
-
-func (h *hash) number(n int32) {
-	for shift := 0; shift < 32; shift += 8 {
-		h.byte(byte(uint32(n) >> shift))
-	}
+func (h *hash) word(w uint64) {
+	*h = hash(bits.RotateLeft64((uint64(*h)^w)*0x9e3779b97f4a7c15, 29))
 }
+
+func (h *hash) number(n int32) { h.word(uint64(uint32(n))) }
 
 func (h *hash) text(s string) {
 	h.number(int32(len(s)))
 	for i := range len(s) {
-		h.byte(s[i])
+		h.word(uint64(s[i]))
 	}
 }
 
 func (h *hash) partition(tp cluster.TopicPartition) {
-	for _, b := range tp.Topic {
-		h.byte(b)
-	}
+	h.word(binary.LittleEndian.Uint64(tp.Topic[:8]))
+	h.word(binary.LittleEndian.Uint64(tp.Topic[8:]))
 	h.number(tp.Partition)
 }
 

@@ -147,19 +147,27 @@ func (g *Group) keepAlive(env Env, hb Heartbeat) Output {
 	if out := g.checkMember(hb.MemberID, hb.InstanceID); out.Reply.Code != cluster.CodeNone {
 		return out
 	}
-	e := g.edit(env)
-	m := e.member(hb.MemberID)
+	m := g.member(hb.MemberID)
 	// An older epoch is a member whose last answer was lost, or crossed this heartbeat: it is told again, and what it lists or leaves out
 	// is from before, so it releases nothing. A member that reads what it was not given must drop everything.
 	if m.Epoch == EpochStaticLeave || hb.Epoch > m.Epoch || !containsAll(hb.Owned, m.Assigned, m.Revoking) {
 		return refuse(cluster.CodeFencedMemberEpoch, fmt.Sprintf("member %s is at epoch %d of group %s; join again", m.ID, m.Epoch, g.name))
 	}
+	topics := m.Topics
 	if hb.Topics != nil {
-		if topics := sortedTopics(hb.Topics); !slices.Equal(topics, m.Topics) {
-			m.Topics = topics
-			e.dirty = true
-			e.rebalance()
-		}
+		topics = sortedTopics(hb.Topics)
+	}
+	resubscribed := !slices.Equal(topics, m.Topics)
+	if g.settled(m) && !resubscribed { // nearly always: nothing to decide, nothing to copy
+		return Output{Reply: Reply{Member: g.tell(env, hb, m)}}
+	}
+
+	e := g.edit(env)
+	m = e.member(hb.MemberID)
+	if resubscribed {
+		m.Topics = topics
+		e.dirty = true
+		e.rebalance()
 	}
 	current := hb.Epoch == m.Epoch && (hb.Seen == 0 || hb.Seen == version(m))
 	if hb.Owned != nil && current && len(m.Revoking) > 0 {
@@ -169,7 +177,7 @@ func (g *Group) keepAlive(env Env, hb Heartbeat) Output {
 		}
 	}
 	e.reconcile(hb.MemberID)
-	if size := e.size(); hb.Topics != nil && size > g.config.MaxStateBytes {
+	if size := e.size(); resubscribed && size > g.config.MaxStateBytes {
 		return refuse(cluster.CodeGroupFull, fmt.Sprintf("the state of group %s would have %d bytes, at most %d are allowed", g.name, size, g.config.MaxStateBytes))
 	}
 	return e.answer(hb, Output{})

@@ -50,7 +50,8 @@ func (g *Group) store(env Env, offsets []CommitOffset) Output {
 		size += offsetBytes + len(g.name) + min(len(o.Metadata), g.config.MaxOffsetMetadata)
 	}
 	if size > g.config.MaxStateBytes {
-		return refuse(cluster.CodeTooLarge, fmt.Sprintf("a commit of %d bytes, at most %d are allowed; commit fewer partitions at a time", size, g.config.MaxStateBytes))
+		return refuse(cluster.CodeTooLarge,
+			fmt.Sprintf("a commit of %d bytes, at most %d are allowed; commit fewer partitions at a time", size, g.config.MaxStateBytes))
 	}
 	out := Output{Reply: Reply{Codes: make([]cluster.Code, len(offsets))}}
 	for i, o := range offsets {

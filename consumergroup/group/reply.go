@@ -6,18 +6,26 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 )
 
-// answer ends a heartbeat: the member's session goes on (unless a door only polls), and it is told where it stands.
+// answer ends a heartbeat with what it changed and what the member is told.
 func (e *edit) answer(hb Heartbeat, out Output) Output {
-	g, m := e.group, e.member(hb.MemberID)
+	m := e.member(hb.MemberID)
+	out.Records = e.records()
+	out.Wake = append(out.Wake, e.wake(m.ID)...)
+	out.Reply.Member = e.group.tell(e.env, hb, m)
+	return out
+}
+
+// tell says where a member stands. Its session goes on, unless a door only polls.
+func (g *Group) tell(env Env, hb Heartbeat, m *cluster.GroupMember) MemberReply {
 	s := g.session(m.ID)
 	if !hb.Poll {
-		s.ends = e.env.Now + sessionOf(m)
+		s.ends = env.Now + sessionOf(m)
 	}
 	switch {
 	case len(m.Revoking) == 0:
 		s.releaseBy = 0
 	case s.releaseBy == 0:
-		s.releaseBy = e.env.Now + rebalanceOf(m)
+		s.releaseBy = env.Now + rebalanceOf(m)
 	}
 	g.until(s.ends)
 	g.until(s.releaseBy)
@@ -27,7 +35,8 @@ func (e *edit) answer(hb Heartbeat, out Output) Output {
 	if hb.Seen != 0 {
 		seen = hb.Seen
 	}
-	member := MemberReply{
+	s.told = now
+	reply := MemberReply{
 		MemberID:          m.ID,
 		Epoch:             m.Epoch,
 		HeartbeatInterval: min(g.config.HeartbeatInterval, sessionOf(m)/3),
@@ -35,15 +44,10 @@ func (e *edit) answer(hb Heartbeat, out Output) Output {
 		Version:           now,
 		Changed:           hb.Epoch == EpochJoin || hb.Epoch != m.Epoch || hb.Owned != nil || seen != now,
 	}
-	if member.Changed {
-		member.Assigned, member.Revoke = slices.Clone(m.Assigned), slices.Clone(m.Revoking)
+	if reply.Changed {
+		reply.Assigned, reply.Revoke = slices.Clone(m.Assigned), slices.Clone(m.Revoking)
 	}
-	s.told = now
-
-	out.Records = e.records()
-	out.Wake = append(out.Wake, e.wake(m.ID)...)
-	out.Reply.Member = member
-	return out
+	return reply
 }
 
 // left ends the heartbeat of a member that went.

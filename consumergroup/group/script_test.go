@@ -58,7 +58,7 @@ func formatPartitions(list []cluster.TopicPartition) string {
 
 // rig runs a script against one group. Time moves only by "advance".
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	group  *Group
 	topics fakeTopics
 	now    time.Duration
@@ -73,7 +73,7 @@ func (r *rig) env() Env {
 	return Env{Now: r.now, NowMs: startMs + r.now.Milliseconds(), Topics: r.topics}
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	config := DefaultConfig()
 	config.MaxMembers = 4
 	config.MaxOffsetMetadata = 8
@@ -286,14 +286,14 @@ func (r *rig) run(d *datadriven.TestData) string {
 			r.out.WriteString(strings.Join(append(d.Why, ""), "\n"))
 		}
 	default:
-		d.Fatalf(r.t, "no command %s", d.Cmd)
+		d.Fatalf(r.t.(*testing.T), "no command %s", d.Cmd)
 	}
 	checkInvariants(r.t, r.group)
 	return r.out.String()
 }
 
 // checkInvariants fails when the durable state is one that the package promises not to reach.
-func checkInvariants(t *testing.T, g *Group) {
+func checkInvariants(t testing.TB, g *Group) {
 	t.Helper()
 	owners := map[cluster.TopicPartition]string{}
 	instances := map[string]string{}
@@ -317,6 +317,9 @@ func checkInvariants(t *testing.T, g *Group) {
 		if m.Epoch == g.state.Epoch && len(subtract(m.Assigned, m.Target)) > 0 {
 			t.Fatalf("member %s is at the group's epoch and has %s beyond its target", m.ID, formatPartitions(subtract(m.Assigned, m.Target)))
 		}
+		if m.Epoch == g.state.Epoch && len(m.Revoking) > 0 {
+			t.Fatalf("member %s is at the group's epoch and still revokes %s", m.ID, formatPartitions(m.Revoking))
+		}
 		if g.sessions[m.ID] == nil {
 			t.Fatalf("member %s has no session", m.ID)
 		}
@@ -329,7 +332,7 @@ func checkInvariants(t *testing.T, g *Group) {
 }
 
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		r := newRig(t)
 		datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return r.run(d) })
 	})

@@ -87,7 +87,7 @@ func (g *Group) topicsChanged(env Env) Output {
 	return Output{Records: e.records(), Wake: e.wake("")}
 }
 
-// topologyOf stands for the subscribed topics as they are now: FNV-1a over their names, ids and sizes.
+// topologyOf stands for the subscribed topics as they are now: names, ids and sizes.
 func (g *Group) topologyOf(topics Topics) uint64 {
 	h := newHash()
 	for i := range g.state.Members {
