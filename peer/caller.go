@@ -132,7 +132,7 @@ var errNotSent = errors.New("not sent")
 type caller struct {
 	f     *framed
 	slots chan struct{} // a token per request in flight
-	idle  *time.Timer
+	idle  *time.Timer   // set once, under mu
 
 	mu      sync.Mutex // guards the three below
 	next    uint64
@@ -147,12 +147,24 @@ type answer struct {
 }
 
 func newCaller(f *framed) *caller {
-	return &caller{
-		f:       f,
-		slots:   make(chan struct{}, maxCalling),
-		idle:    time.AfterFunc(callerIdle, f.close),
-		waiting: make(map[uint64]chan answer),
+	c := &caller{f: f, slots: make(chan struct{}, maxCalling), waiting: make(map[uint64]chan answer)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = time.AfterFunc(callerIdle, c.endIdle)
+	return c
+}
+
+// endIdle closes a connection without calls.
+func (c *caller) endIdle() {
+	c.mu.Lock()
+	busy := len(c.waiting) > 0
+	idle := c.idle
+	c.mu.Unlock()
+	if busy {
+		idle.Reset(callerIdle)
+		return
 	}
+	c.f.close()
 }
 
 // run reads answers until the connection ends, then fails what waits.

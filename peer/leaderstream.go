@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/moldau-log/moldau/replication/fetcher"
@@ -95,6 +96,7 @@ func (s *leaderStream) SendData(d session.Data, r fetcher.Range) error {
 	if dataHead+n > s.max {
 		return fmt.Errorf("%w: %d bytes of batches", errFrameTooLarge, n)
 	}
+	s.grow(dataHead + n)
 	s.out = appendDataHead(s.out, d, n)
 	s.stats.bytesOut.Add(int64(n))
 	if n > gatherMax {
@@ -118,18 +120,46 @@ func (s *leaderStream) SendData(d session.Data, r fetcher.Range) error {
 	return nil
 }
 
-// flushWith writes the buffer and then a large range straight from its file (sendfile on a plain TCP connection).
+// grow makes room for a frame, twice as much each time, so that an idle stream has no large buffer and a busy one allocates no more.
+func (s *leaderStream) grow(n int) {
+	n = min(n, dataHead+gatherMax)
+	if cap(s.out)-len(s.out) >= n {
+		return
+	}
+	grown := make([]byte, len(s.out), max(2*cap(s.out), len(s.out)+n))
+	copy(grown, s.out)
+	s.out = grown
+}
+
+// filed is a Range that lies in a file: segment.Slice is one. The file is good until the Range is released, and its offset must not be moved.
+type filed interface {
+	File() (f *os.File, position int64, ok bool)
+}
+
+// writeRange writes a large range straight from its file where that can be done, and by copies where not.
+func (s *leaderStream) writeRange(r fetcher.Range, n int) error {
+	if in, ok := r.(filed); ok {
+		if f, position, ok := in.File(); ok {
+			if done, err := sendFile(s.conn, f, position, n); done {
+				return err
+			}
+		}
+	}
+	sent, err := r.WriteTo(s.conn)
+	if err == nil && sent != int64(n) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// flushWith writes the buffer and then a large range.
 func (s *leaderStream) flushWith(r fetcher.Range, n int) error {
 	<-s.token
 	s.conn.SetWriteDeadline(time.Now().Add(s.times.write))
 	_, err := s.conn.Write(s.out)
 	s.out = s.out[:0]
 	if err == nil {
-		var sent int64
-		sent, err = r.WriteTo(s.conn)
-		if err == nil && sent != int64(n) {
-			err = io.ErrUnexpectedEOF
-		}
+		err = s.writeRange(r, n)
 	}
 	s.release()
 	if err != nil {

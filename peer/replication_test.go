@@ -105,6 +105,11 @@ func (r fileRange) AppendTo(dst []byte) ([]byte, error) {
 }
 func (r fileRange) Release() {}
 
+// mappedRange is a fileRange that also tells its file, as segment.Slice does.
+type mappedRange struct{ fileRange }
+
+func (r mappedRange) File() (*os.File, int64, bool) { return r.f, r.at, true }
+
 // randomFile returns a file of n random bytes and its content.
 func randomFile(t testing.TB, n int) (*os.File, []byte) {
 	t.Helper()
@@ -123,13 +128,24 @@ func randomFile(t testing.TB, n int) (*os.File, []byte) {
 
 // Ranges of every size arrive whole and in order, whether gathered or sent from the file, with small frames between them.
 func TestRangesOfEverySizeArrive(t *testing.T) {
-	f, l := streams(t)
+	t.Run("copied", func(t *testing.T) {
+		rangesArrive(t, func(f *os.File, at int64, n int) fetcher.Range { return fileRange{f: f, at: at, n: n} })
+	})
+	t.Run("from the file", func(t *testing.T) {
+		rangesArrive(t, func(f *os.File, at int64, n int) fetcher.Range {
+			return mappedRange{fileRange{f: f, at: at, n: n}}
+		})
+	})
+}
+
+func rangesArrive(t *testing.T, stretch func(f *os.File, at int64, n int) fetcher.Range, edit ...func(*Config)) {
+	f, l := streams(t, edit...)
 	file, content := randomFile(t, 6<<20)
 	sizes := []int{1, 33, 4095, 4096, 4097, 53_800, gatherMax - 1, gatherMax, gatherMax + 1, gatherBuf, 1 << 20, 4<<20 + 5, 100, 0, 7}
 	sent := make(chan error, 1)
 	go func() {
 		for i, n := range sizes {
-			if err := l.SendData(session.Data{ID: session.SubscriptionID(i), First: record.Offset(n)}, fileRange{f: file, at: int64(i), n: n}); err != nil {
+			if err := l.SendData(session.Data{ID: session.SubscriptionID(i), First: record.Offset(n)}, stretch(file, int64(i), n)); err != nil {
 				sent <- err
 				return
 			}
@@ -161,15 +177,22 @@ func TestRangesOfEverySizeArrive(t *testing.T) {
 
 // A range that turns out shorter than it said (its segment was truncated) ends the stream: the follower must not take what follows for its rest.
 func TestShortRangeEndsTheStream(t *testing.T) {
-	for _, n := range []int{1000, gatherMax * 2} {
-		f, l := streams(t)
-		file, _ := randomFile(t, 1<<20)
-		if err := l.SendData(session.Data{ID: 1}, fileRange{f: file, n: n, lies: 10}); err == nil {
-			t.Errorf("%d bytes: a short range is no error", n)
-		}
-		if got, err := f.Recv(); err == nil {
-			t.Errorf("%d bytes: the follower gets %+v", n, got)
-		}
+	file, _ := randomFile(t, 1<<20)
+	for name, r := range map[string]fetcher.Range{
+		"gathered":   fileRange{f: file, n: 1000, lies: 10},
+		"copied":     fileRange{f: file, n: gatherMax * 2, lies: 10},
+		"from file":  mappedRange{fileRange{f: file, at: 1<<20 - gatherMax*2 + 10, n: gatherMax * 2}},
+		"all beyond": mappedRange{fileRange{f: file, at: 1 << 21, n: gatherMax * 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, l := streams(t)
+			if err := l.SendData(session.Data{ID: 1}, r); err == nil {
+				t.Error("a short range is no error")
+			}
+			if got, err := f.Recv(); err == nil {
+				t.Errorf("the follower gets %+v", got)
+			}
+		})
 	}
 }
 

@@ -97,13 +97,15 @@ func (l *Log) appendRun(now int64, heads []head, b []byte) error {
 	if err := l.rollFor(now, heads[0].base, heads[len(heads)-1].next, int64(len(b))); err != nil {
 		return err
 	}
-	if err := l.unclean(); err != nil {
+	gap := hasGap(l.active.end, heads)
+	if err := l.prepare(gap); err != nil {
 		return err
 	}
 	if err := l.write(b); err != nil {
 		return err
 	}
 	next := *l.active
+	next.exact = next.exact && !gap
 	position := next.size
 	for _, h := range heads {
 		next.newest.note(h)
@@ -125,13 +127,28 @@ func (l *Log) appendRun(now int64, heads []head, b []byte) error {
 	return l.offline
 }
 
-// unclean takes the clean mark back before the first append of a relaxed log. Otherwise the mark may stay: it names the sizes of all
-// segments, and a flushed append changes them, while an append that was never flushed was never acknowledged.
-func (l *Log) unclean() error {
-	if !l.relaxed || !l.cleanOnDsk {
+// hasGap reports whether offsets are missing before or between batches.
+func hasGap(end record.Offset, heads []head) bool {
+	for _, h := range heads {
+		if h.base != end {
+			return true
+		}
+		end = h.next
+	}
+	return false
+}
+
+// prepare changes log.meta where it would be wrong once the append is there. The first gap has to be known, because until then a base
+// offset that jumps is damage. And the clean mark is taken back before the first append of a relaxed log; otherwise it may stay: it names
+// the sizes of all segments, and a flushed append changes them, while an append that was never flushed was never acknowledged.
+func (l *Log) prepare(gap bool) error {
+	if !(gap && !l.gaps) && !(l.relaxed && l.cleanOnDsk) {
 		return nil
 	}
+	had := l.gaps
+	l.gaps = had || gap
 	if err := l.writeMeta(false, noTruncation); err != nil {
+		l.gaps = had
 		return l.spare(err)
 	}
 	return nil

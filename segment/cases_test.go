@@ -208,6 +208,41 @@ func TestCase3_DamagedRangeIsNotServed(t *testing.T) {
 	}
 }
 
+// The base offset lies outside the CRC. A flipped bit in it is found all the same, because the log has no gaps, whichever batch it hits
+// and however the log was stopped (invariant I10).
+func TestFlippedBaseOffsetIsDamage(t *testing.T) {
+	clean, batches := filledLog(t)
+	l, _ := mustOpen(t, clean, testConfig())
+	check(t, l.Checkpoint())
+	l.Abandon()
+	unclean := clean.CrashClone()
+	l, _ = mustOpen(t, clean, testConfig())
+	check(t, l.Close())
+	perFile := int(l.sealed[0].size) / len(batches[0])
+	for bit := range 64 {
+		for _, n := range []int{0, 1, perFile - 1} {
+			at := n*len(batches[0]) + bit/8
+			for name, fs := range map[string]*vfs.Mem{"clean": clean.CrashClone(), "unclean": unclean.CrashClone()} {
+				check(t, editFile(fs, testDir+"/"+fileName(0, logSuffix), func(b []byte) []byte { b[at] ^= 1 << (bit % 8); return b }))
+				l, _ := mustOpen(t, fs, testConfig())
+				if s, err := l.View().Read(record.Offset(n*3), 1<<20, l.End()); !errors.Is(err, ErrDamaged) {
+					t.Fatalf("%s, batch %d, bit %d: read gives %d bytes, %v", name, n, bit, s.Len(), err)
+				}
+				l.Abandon()
+			}
+		}
+	}
+	// In the segment that recovery reads, it is found there.
+	last := fileName(l.active.base, logSuffix)
+	for bit := range 64 {
+		fs := unclean.CrashClone()
+		check(t, editFile(fs, testDir+"/"+last, func(b []byte) []byte { b[len(batches[0])+bit/8] ^= 1 << (bit % 8); return b }))
+		if _, _, err := Open(fs, testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+	}
+}
+
 // A bad disk block in an old segment fails that read and no other (case 11, the part of the log).
 func TestCase11_ReadErrorStaysWithItsRange(t *testing.T) {
 	mem, batches := filledLog(t)

@@ -34,7 +34,8 @@ func TestReadersAndFlushesBesideTheOwner(t *testing.T) {
 					}
 				}()
 			}
-			own(t, l, rand.New(rand.NewPCG(1, 1)))
+			steps := map[string]int{"mem": 600, "os": 150}[name]
+			own(t, l, rand.New(rand.NewPCG(1, 1)), steps)
 			close(stop)
 			readers.Wait()
 			select {
@@ -48,7 +49,7 @@ func TestReadersAndFlushesBesideTheOwner(t *testing.T) {
 }
 
 // own plays the owner, with one flush in flight at a time.
-func own(t *testing.T, l *Log, rng *rand.Rand) {
+func own(t *testing.T, l *Log, rng *rand.Rand, steps int) {
 	t.Helper()
 	type result struct {
 		flush Flush
@@ -57,7 +58,7 @@ func own(t *testing.T, l *Log, rng *rand.Rand) {
 	done := make(chan result, 1)
 	flushing := false
 	epoch := record.LeaderEpoch(0)
-	for range 600 {
+	for range steps {
 		switch n := rng.IntN(100); {
 		case n < 70:
 			add(t, l, 1+rng.IntN(3), 1+rng.IntN(3), rng.IntN(300), epoch)

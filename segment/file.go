@@ -2,6 +2,7 @@ package segment
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/moldau-log/moldau/internal/invariant"
@@ -84,6 +85,23 @@ func (f *file) release() {
 		// The bytes were synced by Flush or are not relied upon: an error of close tells nothing.
 		_ = h.Close()
 	}
+}
+
+// share takes another reference on a file that the caller holds one on. It reports false when the file is gone.
+func (f *file) share() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone {
+		return false
+	}
+	f.refs++
+	return true
+}
+
+func (f *file) isGone() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gone
 }
 
 // markGone forbids opening the path again. It comes before the path is unlinked.
@@ -179,51 +197,46 @@ type handles struct {
 
 // keep remembers a file that the caller holds a reference on.
 func (c *handles) keep(f *file) {
-	if evicted := c.push(f); evicted != nil {
-		evicted.release()
+	if !f.share() {
+		return
+	}
+	if surplus := c.push(f); surplus != nil {
+		surplus.release()
+	}
+	if f.isGone() {
+		c.drop(f) // the owner may have looked for it just before it was here
 	}
 }
 
-func (c *handles) push(f *file) (evicted *file) {
+// push takes over the caller's reference and returns a file whose reference is one too many, if any.
+func (c *handles) push(f *file) (surplus *file) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, have := range c.recent {
-		if have == f {
-			copy(c.recent[i:], c.recent[i+1:])
-			c.recent[len(c.recent)-1] = f
-			return nil
-		}
+	if c.closed {
+		return f
 	}
-	f.mu.Lock()
-	usable := !f.gone && !c.closed && f.refs > 0
-	if usable {
-		f.refs++
-	}
-	f.mu.Unlock()
-	if !usable {
-		return nil
+	if i := slices.Index(c.recent, f); i >= 0 {
+		copy(c.recent[i:], c.recent[i+1:])
+		c.recent[len(c.recent)-1] = f
+		return f
 	}
 	c.recent = append(c.recent, f)
 	if len(c.recent) > maxIdle {
-		evicted = c.recent[0]
-		c.recent = append([]*file(nil), c.recent[1:]...)
+		surplus = c.recent[0]
+		c.recent = slices.Delete(c.recent, 0, 1)
 	}
-	return evicted
+	return surplus
 }
 
 // drop forgets a file that is about to be deleted.
 func (c *handles) drop(f *file) {
 	c.mu.Lock()
-	found := false
-	for i, have := range c.recent {
-		if have == f {
-			c.recent = append(append([]*file(nil), c.recent[:i]...), c.recent[i+1:]...)
-			found = true
-			break
-		}
+	i := slices.Index(c.recent, f)
+	if i >= 0 {
+		c.recent = slices.Delete(c.recent, i, i+1)
 	}
 	c.mu.Unlock()
-	if found {
+	if i >= 0 {
 		f.release()
 	}
 }

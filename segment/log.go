@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/moldau-log/moldau/internal/invariant"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -30,6 +31,7 @@ type Log struct {
 	generation uint64
 	epochs     epochHistory
 	relaxed    bool
+	gaps       bool // offsets may be missing between batches: some check of the chain has to be weaker
 
 	dirty      []dirtyFile // files with bytes that no completed flush covers
 	changes    uint64      // counts changes that need a sync; stamps dirty files and dirChange
@@ -87,6 +89,8 @@ func (l *Log) Err() error { return l.offline }
 
 // publish makes the state visible to readers.
 func (l *Log) publish() {
+	invariant.Check(l.start <= l.active.end || l.active.empty(), "segment: %s: start %d is beyond end %d", l.dir, l.start, l.active.end)
+	invariant.Check(l.flushed <= l.active.end, "segment: %s: flushed %d is beyond end %d", l.dir, l.flushed, l.active.end)
 	l.view.Store(&View{start: l.start, sealed: l.sealed, active: l.active, idle: l.idle})
 }
 
@@ -164,7 +168,7 @@ func (l *Log) writeMeta(clean bool, truncating record.Offset) error {
 		}
 		l.epochsSum = sum
 	}
-	m := meta{start: l.start, recoveryPoint: l.flushed, clean: clean, relaxed: l.relaxed, truncating: truncating, epochs: sum}
+	m := meta{start: l.start, recoveryPoint: l.flushed, clean: clean, relaxed: l.relaxed, gaps: l.gaps, truncating: truncating, epochs: sum}
 	for _, s := range l.sealed {
 		m.segments = append(m.segments, s.describe())
 	}

@@ -18,6 +18,7 @@ type meta struct {
 	recoveryPoint record.Offset // all below was on disk when this was written
 	clean         bool          // the log was closed in order and the segments are exactly those listed
 	relaxed       bool
+	gaps          bool          // offsets may be missing between batches
 	truncating    record.Offset // a truncation to here was begun; -1 is none
 	epochs        uint32        // CRC-32C of the leader-epoch-checkpoint that belongs to this
 	segments      []metaSegment // oldest first; the last is the active one
@@ -41,8 +42,8 @@ var errNoMeta = errors.New("segment: no usable log.meta")
 func (m meta) encode() []byte {
 	var b bytes.Buffer
 	b.WriteString(metaHeader)
-	fmt.Fprintf(&b, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ntruncating %d\nepochs %08x\n",
-		m.start, m.recoveryPoint, digit(m.clean), digit(m.relaxed), m.truncating, m.epochs)
+	fmt.Fprintf(&b, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ngaps %d\ntruncating %d\nepochs %08x\n",
+		m.start, m.recoveryPoint, digit(m.clean), digit(m.relaxed), digit(m.gaps), m.truncating, m.epochs)
 	for _, s := range m.segments {
 		fmt.Fprintf(&b, "segment %d %d %d %d %d %d %d %d\n", s.base, s.end, s.size, s.newest.timestamp, s.newest.offset, s.created, s.written, s.indexed)
 	}
@@ -73,14 +74,14 @@ func parseMeta(b []byte) (meta, error) {
 		return meta{}, fmt.Errorf("%w: log.meta has an unknown format version", ErrIdentity)
 	}
 	var m meta
-	var clean, relaxed int
+	var clean, relaxed, gaps int
 	r := strings.NewReader(text)
-	_, err := fmt.Fscanf(r, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ntruncating %d\nepochs %08x\n",
-		&m.start, &m.recoveryPoint, &clean, &relaxed, &m.truncating, &m.epochs)
+	_, err := fmt.Fscanf(r, "start %d\nrecovery-point %d\nclean %d\nrelaxed %d\ngaps %d\ntruncating %d\nepochs %08x\n",
+		&m.start, &m.recoveryPoint, &clean, &relaxed, &gaps, &m.truncating, &m.epochs)
 	if err != nil {
 		return meta{}, errNoMeta
 	}
-	m.clean, m.relaxed = clean == 1, relaxed == 1
+	m.clean, m.relaxed, m.gaps = clean == 1, relaxed == 1, gaps == 1
 	for r.Len() > 0 {
 		var s metaSegment
 		_, err := fmt.Fscanf(r, "segment %d %d %d %d %d %d %d %d\n",

@@ -72,6 +72,7 @@ func (o *opener) open() error {
 	if o.bases, err = listSegments(o.log.fs, o.log.dir); err != nil {
 		return err
 	}
+	o.log.gaps = o.meta.gaps || !o.known && len(o.bases) > 0
 	if o.known && o.meta.clean {
 		ok, err := o.openClean()
 		if ok || err != nil {
@@ -118,7 +119,7 @@ func (o *opener) openClean() (bool, error) {
 func (o *opener) sealedFrom(m metaSegment) *segment {
 	path := o.log.path(fileName(m.base, logSuffix))
 	return &segment{
-		base: m.base, end: m.end, size: m.size, newest: m.newest, created: m.created, written: m.written, indexed: m.indexed,
+		base: m.base, end: m.end, size: m.size, newest: m.newest, created: m.created, written: m.written, indexed: m.indexed, exact: !o.meta.gaps,
 		file: newFile(o.log.fs, path, vfs.ReadOnly), disk: &diskIndex{},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"slices"
 
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -205,6 +206,7 @@ func (o *opener) scan(base record.Offset, more bool) (scanned, error) {
 		return scanned{}, fmt.Errorf("segment: open: %w", err)
 	}
 	out := scanned{segment: newSegment(base, newFile(l.fs, path, vfs.ReadOnly))}
+	out.exact = o.known && !o.meta.gaps
 	h, err := out.file.acquire()
 	if err != nil {
 		return scanned{}, err
@@ -235,7 +237,7 @@ func (o *opener) scan(base record.Offset, more bool) (scanned, error) {
 // cutAt is where an interrupted truncation was going to cut; the largest offset when there was none.
 func (o *opener) cutAt() record.Offset {
 	if o.meta.truncating < 0 {
-		return record.Offset(1<<63 - 1)
+		return math.MaxInt64
 	}
 	return o.meta.truncating
 }
@@ -263,7 +265,7 @@ func (o *opener) read(out *scanned, h vfs.File, size int64) (*DamageError, error
 		o.report.RecoveredBatches++
 		return nil
 	}
-	err := scanBatches(h, s.file.path, size, s.base, each)
+	err := scanBatches(h, s.file.path, size, chain{expect: s.base, exact: s.exact, known: true, end: math.MaxInt64}, each)
 	var bad *DamageError
 	switch {
 	case err == nil || errors.Is(err, errCutHere):
@@ -412,7 +414,12 @@ func (o *opener) settle() error {
 	if _, err := l.fs.Stat(l.path(epochsName)); isNotExist(err) {
 		l.epochsSum = crc32.Checksum(epochHistory{}.encode(), castagnoli())
 	}
-	return l.writeMeta(false, noTruncation)
+	err := l.writeMeta(false, noTruncation)
+	if full(err) && o.meta.truncating < 0 {
+		l.metaDue = true // the log.meta that is there stays right, so a full disk keeps no log from starting
+		return nil
+	}
+	return err
 }
 
 // sealScanned gives a scanned segment that is not the last one its indexes on disk.

@@ -13,9 +13,9 @@ const maxRelative = math.MaxInt32
 
 // scanBatches reads a file from the start and calls each for every good batch. It stops at the first that is not, with a *DamageError
 // that says where, or at an error of each.
-func scanBatches(h vfs.File, path string, size int64, expect record.Offset, each func(record.Batch, int64) error) error {
+func scanBatches(h vfs.File, path string, size int64, fit chain, each func(record.Batch, int64) error) error {
 	var stop error
-	err := verify(h, path, 0, size, expect, func(b record.Batch, position int64) {
+	err := verify(h, path, 0, size, fit, func(b record.Batch, position int64) {
 		if stop == nil {
 			stop = each(b, position)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -47,7 +48,7 @@ func Verify(fs vfs.FS, dir string) ([]Finding, error) {
 	m, err := readMeta(fs, dir)
 	if err != nil {
 		v.report(KindMeta, metaName, 0, 0, err.Error())
-		m = meta{truncating: noTruncation}
+		m = meta{truncating: noTruncation, gaps: true}
 		if len(bases) > 0 {
 			m.start = bases[0]
 		}
@@ -100,11 +101,11 @@ func (v *verifier) segment(base record.Offset, i int, last bool) error {
 	var positions []int64
 	whole := true
 	for at := int64(0); at < size; {
-		expect := base
+		fit := chain{expect: base, exact: !v.meta.gaps, known: at == 0, end: math.MaxInt64}
 		if len(heads) > 0 {
-			expect = heads[len(heads)-1].next
+			fit.expect = heads[len(heads)-1].next
 		}
-		err := verify(h, name, at, size, expect, func(b record.Batch, at int64) {
+		err := verify(h, name, at, size, fit, func(b record.Batch, at int64) {
 			heads, positions = append(heads, headOf(b.Head)), append(positions, at)
 			v.epochs = v.epochs.note(b.LeaderEpoch(), b.BaseOffset())
 			v.end = max(v.end, b.NextOffset())

@@ -150,6 +150,7 @@ func (r *reader) leap(w *walker, end, byteLimit int64) int64 {
 	if n == 0 || int64(entries[n-1].position) <= end || s.disk != nil && !s.matches(r.handle, entries[n-1]) {
 		return end
 	}
-	w.position, w.expect = int64(entries[n-1].position), s.base
+	w.position = int64(entries[n-1].position)
+	w.chain = s.chain(w.position)
 	return w.position
 }

@@ -42,6 +42,33 @@ func (m *maxTime) note(h head) {
 	}
 }
 
+// chain is what the offsets of the next batch must fit to. They lie outside the checksum, so their order is all that proves them.
+type chain struct {
+	expect record.Offset // the next batch begins here or later
+	exact  bool          // later is wrong
+	known  bool          // the batch before is known, or there is none: only then can later be wrong
+	end    record.Offset // and ends here or earlier
+}
+
+// chain is that of the batches of a segment from a position on.
+func (s *segment) chain(from int64) chain {
+	return chain{expect: s.base, exact: s.exact, known: from == 0, end: s.end}
+}
+
+// refuse says why a batch [base, next) does not fit.
+func (c *chain) refuse(base, next record.Offset) string {
+	switch {
+	case base < c.expect, c.exact && c.known && base != c.expect:
+		return fmt.Sprintf("batch begins at offset %d, expected %d", base, c.expect)
+	case next > c.end:
+		return fmt.Sprintf("batch ends at offset %d, its segment at %d", next, c.end)
+	}
+	return ""
+}
+
+// note goes on behind a batch.
+func (c *chain) note(next record.Offset) { c.expect, c.known = next, true }
+
 // windowBytes is how much a walk reads at once: many small batches, or one large one's header.
 const windowBytes = 8 << 10
 
@@ -53,8 +80,7 @@ type walker struct {
 	path     string
 	position int64 // of the next batch
 	limit    int64
-	expect   record.Offset // no batch may begin below this
-	end      record.Offset // no batch may reach beyond this
+	chain    chain
 
 	window *[windowBytes]byte
 	start  int64 // of what the window holds
@@ -64,7 +90,7 @@ type walker struct {
 // walk begins at a position of a segment, which is that of a batch.
 func (s *segment) walk(r io.ReaderAt, from int64) *walker {
 	return &walker{
-		r: r, path: s.file.path, position: from, limit: s.size, expect: s.base, end: s.end, window: windows.Get().(*[windowBytes]byte),
+		r: r, path: s.file.path, position: from, limit: s.size, chain: s.chain(from), window: windows.Get().(*[windowBytes]byte),
 	}
 }
 
@@ -90,13 +116,12 @@ func (w *walker) next() (head, int64, error) {
 		return head{}, position, w.damage(err.Error())
 	case position+h.size > w.limit:
 		return head{}, position, w.damage(fmt.Sprintf("batch of %d bytes is cut off at %d", h.size, w.limit))
-	case h.base < w.expect:
-		return head{}, position, w.damage(fmt.Sprintf("batch begins at offset %d, expected %d or more", h.base, w.expect))
-	case h.next > w.end:
-		return head{}, position, w.damage(fmt.Sprintf("batch ends at offset %d, its segment at %d", h.next, w.end))
+	}
+	if reason := w.chain.refuse(h.base, h.next); reason != "" {
+		return head{}, position, w.damage(reason)
 	}
 	w.position += h.size
-	w.expect = h.next
+	w.chain.note(h.next)
 	return h, position, nil
 }
 
@@ -115,7 +140,7 @@ func (w *walker) header() ([]byte, error) {
 }
 
 func (w *walker) damage(reason string) *DamageError {
-	return &DamageError{Path: w.path, Position: w.position, Offset: w.expect, Reason: reason}
+	return &DamageError{Path: w.path, Position: w.position, Offset: w.chain.expect, Reason: reason}
 }
 
 // readAt fills b. A file that is shorter than its view was truncated under it.
@@ -134,7 +159,7 @@ func readAt(r io.ReaderAt, b []byte, at int64) (int, error) {
 const verifyChunk = 256 << 10
 
 // verify checks every batch in [from, to) of a file, where to is a batch boundary, and calls each for what is good.
-func verify(r io.ReaderAt, path string, from, to int64, expect record.Offset, each func(record.Batch, int64)) error {
+func verify(r io.ReaderAt, path string, from, to int64, fit chain, each func(record.Batch, int64)) error {
 	buf := make([]byte, 0, min(verifyChunk, to-from))
 	for from < to {
 		n := min(int64(cap(buf)), to-from)
@@ -142,13 +167,13 @@ func verify(r io.ReaderAt, path string, from, to int64, expect record.Offset, ea
 		if _, err := readAt(r, buf, from); err != nil {
 			return err
 		}
-		used, need, err := verifyBuffer(buf, path, from, &expect, each)
+		used, need, err := verifyBuffer(buf, path, from, &fit, each)
 		if err != nil {
 			return err
 		}
 		if used == 0 {
 			if need <= n || from+need > to {
-				return &DamageError{Path: path, Position: from, Offset: expect, Reason: fmt.Sprintf("batch of %d bytes is cut off at %d", need, to)}
+				return &DamageError{Path: path, Position: from, Offset: fit.expect, Reason: fmt.Sprintf("batch of %d bytes is cut off at %d", need, to)}
 			}
 			buf = make([]byte, 0, need)
 		}
@@ -158,9 +183,9 @@ func verify(r io.ReaderAt, path string, from, to int64, expect record.Offset, ea
 }
 
 // verifyBuffer checks the whole batches at the start of b and returns how many bytes they take, and how many the next one needs.
-func verifyBuffer(b []byte, path string, at int64, expect *record.Offset, each func(record.Batch, int64)) (used, need int64, err error) {
+func verifyBuffer(b []byte, path string, at int64, fit *chain, each func(record.Batch, int64)) (used, need int64, err error) {
 	damage := func(reason string) error {
-		return &DamageError{Path: path, Position: at + used, Offset: *expect, Reason: reason}
+		return &DamageError{Path: path, Position: at + used, Offset: fit.expect, Reason: reason}
 	}
 	for used < int64(len(b)) {
 		rest := b[used:]
@@ -181,10 +206,10 @@ func verifyBuffer(b []byte, path string, at int64, expect *record.Offset, each f
 		if err != nil {
 			return used, 0, damage(err.Error())
 		}
-		if batch.BaseOffset() < *expect {
-			return used, 0, damage(fmt.Sprintf("batch begins at offset %d", batch.BaseOffset()))
+		if reason := fit.refuse(batch.BaseOffset(), batch.NextOffset()); reason != "" {
+			return used, 0, damage(reason)
 		}
-		*expect = batch.NextOffset()
+		fit.note(batch.NextOffset())
 		if each != nil {
 			each(batch, at+used)
 		}

@@ -88,7 +88,8 @@ func (f *Fetcher) SetEpoch(epoch cluster.BrokerEpoch) {
 }
 
 // Follow subscribes to a partition at its leader under a leader epoch, and gives up its subscription elsewhere or under an older epoch. An older epoch than the
-// known one is ignored. Called again for the same, it cuts short a pause after a refusal: the replica has changed, by a truncation, say.
+// known one is ignored. Called again for the same leader and epoch it ends the subscription or the pause after a refusal, asks the Target's Position and subscribes
+// anew: the replica was truncated, say, or data did not continue where its log ends.
 func (f *Fetcher) Follow(tp cluster.TopicPartition, leader cluster.BrokerID, epoch record.LeaderEpoch) {
 	f.mu.Lock()
 	old, known := f.follows[tp]

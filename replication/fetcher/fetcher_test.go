@@ -159,7 +159,7 @@ func TestFetcherResubscribes(t *testing.T) {
 		p.down <- session.Refused{ID: 1, Code: cluster.CodeNotLeader}
 		expect(t, r.target.events, "refused NOT_LEADER")
 		quiet(t, p.up)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(80 * time.Millisecond)
 		expect(t, p.up, session.Subscribe{ID: 2, Partition: tp(1), LeaderEpoch: 7, LastEpoch: record.NoEpoch})
 		p.down <- session.Refused{ID: 2, Code: cluster.CodeOffsetOutOfRange}
 		expect(t, r.target.events, "refused OFFSET_OUT_OF_RANGE")

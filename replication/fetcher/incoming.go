@@ -225,7 +225,7 @@ func (s *receiving) receive() error {
 			s.data(f)
 		case session.Refused:
 			s.mu.Lock()
-			w, ok := s.core.Refused(s.f.now(), f.ID)
+			w, ok := s.core.Refused(s.f.now(), f)
 			s.mu.Unlock()
 			if ok {
 				s.f.cfg.Target.Refused(w.Partition, w.LeaderEpoch, f)

@@ -12,6 +12,9 @@ import (
 // Backoff is how long a follower waits before it asks again for a partition that was refused, doubling from Min to Max until data arrives.
 type Backoff struct{ Min, Max time.Duration }
 
+// netFactor is how much longer than Backoff.Min a refusal that the replica answers itself first waits.
+const netFactor = 4
+
 // DefaultBackoff returns 20 ms to 1 s.
 func DefaultBackoff() Backoff { return Backoff{Min: 20 * time.Millisecond, Max: time.Second} }
 
@@ -70,16 +73,15 @@ func NewFollower(backoff Backoff) *Follower {
 }
 
 // Follow wants a partition under a leader epoch. A newer epoch supersedes an older one, whose subscription ends; an older one is ignored. Called again for
-// one that waits after a refusal, it makes the next attempt at once: the caller has changed something.
+// the same epoch it subscribes anew, at once: the replica's position is not what the subscription assumed.
 func (f *Follower) Follow(now time.Duration, w Wanted) {
 	old := f.wants[w.Partition]
 	if old != nil && old.LeaderEpoch > w.LeaderEpoch {
 		return
 	}
 	if old != nil && old.LeaderEpoch == w.LeaderEpoch {
-		if old.phase == resting {
-			f.schedule(old, now)
-		}
+		f.leave(old)
+		f.schedule(old, now)
 		return
 	}
 	if old != nil {
@@ -207,14 +209,19 @@ func (f *Follower) Received(id SubscriptionID) (Wanted, bool) {
 	return w.Wanted, true
 }
 
-// Refused ends a subscription that the leader refused or ended, to be tried again later; false when it has ended already.
-func (f *Follower) Refused(now time.Duration, id SubscriptionID) (Wanted, bool) {
-	w := f.byID[id]
+// Refused ends a subscription that the leader refused or ended, to be tried again later; false when it has ended already. The replica calls Follow when it is
+// ready to ask again, after it has cut its log where that is due; the attempt from here is a net below that, and comes later.
+func (f *Follower) Refused(now time.Duration, r Refused) (Wanted, bool) {
+	w := f.byID[r.ID]
 	if w == nil {
 		return Wanted{}, false
 	}
 	f.rest(w)
-	f.retry(now, w)
+	first := netFactor * f.backoff.Min
+	if r.Diverged || r.Code == cluster.CodeOffsetOutOfRange {
+		first = f.backoff.Max
+	}
+	f.retry(now, w, first)
 	return w.Wanted, true
 }
 
@@ -224,9 +231,8 @@ func (f *Follower) Overrun(now time.Duration, id SubscriptionID) {
 	if w == nil {
 		return
 	}
-	f.control = append(f.control, Unsubscribe{ID: id})
-	f.rest(w)
-	f.retry(now, w)
+	f.leave(w)
+	f.retry(now, w, f.backoff.Min)
 }
 
 // Acknowledge takes how far the replica is; the newest counts. It reports whether there is a frame to send for it. a.ID is ignored.
@@ -273,11 +279,16 @@ func (f *Follower) Frames(dst []Up) []Up {
 
 // forget removes a want and ends its subscription.
 func (f *Follower) forget(w *want) {
-	if w.phase == active && f.connected {
+	f.leave(w)
+	delete(f.wants, w.Partition)
+}
+
+// leave ends a want's subscription, if there is one, and tells the leader.
+func (f *Follower) leave(w *want) {
+	if w.phase == active {
 		f.control = append(f.control, Unsubscribe{ID: w.id})
 	}
 	f.rest(w)
-	delete(f.wants, w.Partition)
 }
 
 // rest takes a want out of every structure but wants.
@@ -291,11 +302,11 @@ func (f *Follower) rest(w *want) {
 	}
 }
 
-// retry schedules the next attempt after a refusal.
-func (f *Follower) retry(now time.Duration, w *want) {
+// retry schedules the next attempt after a refusal: after first, doubling with every one in a row.
+func (f *Follower) retry(now time.Duration, w *want, first time.Duration) {
 	wait := f.backoff.Max
 	if w.retries < 16 {
-		wait = min(f.backoff.Min<<w.retries, f.backoff.Max)
+		wait = min(first<<w.retries, f.backoff.Max)
 	}
 	w.retries++
 	f.schedule(w, now+wait)

@@ -14,7 +14,7 @@ import (
 // TestFollower runs the scripts in testdata/follower. Times are milliseconds.
 func TestFollower(t *testing.T) {
 	datadriven.Walk(t, "testdata/follower", func(t *testing.T, path string) {
-		f := NewFollower(Backoff{Min: 20 * time.Millisecond, Max: 100 * time.Millisecond})
+		f := NewFollower(Backoff{Min: 5 * time.Millisecond, Max: 100 * time.Millisecond})
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			return followerCommand(t, f, d)
 		})
@@ -50,7 +50,7 @@ func followerCommand(t *testing.T, f *Follower, d *datadriven.TestData) string {
 		w, ok := f.Received(id)
 		return fmt.Sprintf("p=%d %v\n", w.Partition.Partition, ok)
 	case "refused":
-		w, ok := f.Refused(now, id)
+		w, ok := f.Refused(now, Refused{ID: id, Diverged: d.HasArg("diverged")})
 		return fmt.Sprintf("p=%d %v%s\n", w.Partition.Partition, ok, next(f))
 	case "overrun":
 		f.Overrun(now, id)
