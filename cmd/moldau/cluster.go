@@ -57,7 +57,7 @@ func newClusterBrokers(a *app) *cobra.Command {
 const (
 	healthPoll  = 100 * time.Millisecond
 	healthWatch = time.Second
-	healthTry   = 2 * time.Second // one question
+	healthTry   = 500 * time.Millisecond // one question, with its retries
 )
 
 func newClusterHealth(a *app) *cobra.Command {
@@ -110,7 +110,7 @@ func (a *app) awaitHealth(ctx context.Context, talk bool) error {
 		switch {
 		case err == nil && health.GetHealthy():
 			return a.show(viewHealth(health))
-		case ctx.Err() == nil || err == nil:
+		case err == nil || !errors.Is(err, context.DeadlineExceeded):
 			last = talkHealth(a, talk, last, health, err)
 		}
 		select {

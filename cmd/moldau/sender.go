@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/moldau-log/moldau/client"
+)
+
+// maxLine bounds a line of standard input. The client refuses records above its batch size long before.
+const maxLine = 64 << 20
+
+// chunkBytes is how much of standard input is read at once.
+const chunkBytes = 64 << 10
+
+// sender turns lines into records and counts their outcome.
+type sender struct {
+	a         *app
+	client    *client.Client
+	template  client.Record
+	key       []byte
+	delimiter []byte
+	verbose   bool
+
+	mu     sync.Mutex // guards what follows, and out
+	out    *bufio.Writer
+	read   int64
+	acked  int64
+	failed int64
+	bytes  int64 // of acknowledged keys and values
+	first  error // why the first failed record failed
+}
+
+func newSender(a *app, c *client.Client, template client.Record, f produceFlags) *sender {
+	s := &sender{a: a, client: c, template: template, delimiter: []byte(f.delimiter), verbose: f.verbose, out: bufio.NewWriter(a.out)}
+	if f.key != "" {
+		s.key = []byte(f.key)
+	}
+	return s
+}
+
+// sendLines produces until standard input or ctx ends.
+func (s *sender) sendLines(ctx context.Context) error {
+	chunks := make(chan [][]byte, 4)
+	readErr := make(chan error, 1)
+	go func() { // ends with the input; a read that blocks for ever ends with the process
+		readErr <- readLines(ctx, s.a.in, chunks)
+		close(chunks)
+	}()
+	for {
+		select {
+		case lines, more := <-chunks:
+			if !more {
+				return <-readErr
+			}
+			s.send(ctx, lines)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// send produces lines. The records of one chunk share one allocation and one timestamp.
+func (s *sender) send(ctx context.Context, lines [][]byte) {
+	s.mu.Lock()
+	s.read += int64(len(lines))
+	s.mu.Unlock()
+	records := make([]client.Record, len(lines))
+	now := time.Now()
+	for i, line := range lines {
+		r := &records[i]
+		*r = s.template
+		r.Timestamp, r.Key, r.Value = now, s.key, line
+		if len(s.delimiter) > 0 {
+			if key, value, ok := bytes.Cut(line, s.delimiter); ok {
+				r.Key, r.Value = key, value
+			}
+		}
+		s.client.Produce(ctx, r, s.done)
+	}
+}
+
+// done counts one record's outcome; it is the promise of every record.
+func (s *sender) done(r *client.Record, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.failed++
+		if s.first == nil {
+			s.first = err
+		}
+		return
+	}
+	s.acked++
+	s.bytes += int64(len(r.Key) + len(r.Value))
+	if s.verbose {
+		s.print(r)
+	}
+}
+
+// producedShape is one record of `moldau produce -v -o json`.
+type producedShape struct {
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	Offset      int64  `json:"offset"`
+	TimestampMs int64  `json:"timestamp_ms"`
+}
+
+// print writes where a record went. A failed write shows at the last flush.
+func (s *sender) print(r *client.Record) {
+	shape := producedShape{r.Topic, r.Partition, r.Offset, r.Timestamp.UnixMilli()}
+	switch s.a.output {
+	case formatTable, formatWide:
+		fmt.Fprintf(s.out, "partition %d offset %d\n", r.Partition, r.Offset)
+	case formatName:
+		fmt.Fprintf(s.out, "%s:%d:%d\n", r.Topic, r.Partition, r.Offset)
+	case formatYAML:
+		_ = writeYAML(s.out, []producedShape{shape})
+	default:
+		_ = json.NewEncoder(s.out).Encode(shape)
+	}
+}
+
+// producedSummary is `moldau produce -o json`.
+type producedSummary struct {
+	Topic        string  `json:"topic"`
+	Records      int64   `json:"records"`
+	Acknowledged int64   `json:"acknowledged"`
+	Failed       int64   `json:"failed"`
+	Bytes        int64   `json:"bytes"`
+	Seconds      float64 `json:"seconds"`
+}
+
+// report prints the summary and says whether anything failed.
+func (s *sender) report(took time.Duration, flushErr error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.out.Flush(); err != nil {
+		return fmt.Errorf("write the offsets: %w", err)
+	}
+	sum := producedSummary{s.template.Topic, s.read, s.acked, s.read - s.acked, s.bytes, took.Seconds()}
+	if !s.verbose && s.a.output != formatTable && s.a.output != formatWide {
+		if err := s.a.show(view{names: []string{sum.Topic}, value: sum}); err != nil {
+			return err
+		}
+	}
+	s.a.say("produced %d records, %d bytes in %.3f s, %d failed", sum.Acknowledged, sum.Bytes, sum.Seconds, sum.Failed)
+	if sum.Failed == 0 {
+		return nil
+	}
+	first := s.first
+	if first == nil {
+		first = flushErr
+	}
+	if first == nil {
+		first = errors.New("interrupted")
+	}
+	return &coded{
+		code: exitFailure, hint: remedy(first),
+		err: fmt.Errorf("%d of %d records failed, %d were acknowledged: %w", sum.Failed, sum.Records, sum.Acknowledged, first),
+	}
+}
+
+func (s *sender) progress() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("%d records, %s acknowledged, %d failed", s.acked, bytesText(s.bytes), s.failed)
+}
+
+// readLines cuts in into lines without their ends and sends those of each read together, so that a person at a terminal sees every line go at
+// once and a file goes in large pieces. A last line without end counts.
+func readLines(ctx context.Context, in io.Reader, out chan<- [][]byte) error {
+	var rest []byte // the beginning of a line, from the chunk before
+	for {
+		chunk := make([]byte, len(rest)+max(chunkBytes, len(rest)))
+		copy(chunk, rest)
+		n, err := in.Read(chunk[len(rest):])
+		chunk = chunk[:len(rest)+n]
+		var lines [][]byte
+		lines, rest = cutLines(chunk)
+		if err != nil && len(rest) > 0 {
+			lines, rest = append(lines, rest), nil
+		}
+		if len(rest) > maxLine {
+			return fmt.Errorf("read standard input: a line is longer than %s", bytesText(maxLine))
+		}
+		if len(lines) > 0 {
+			select {
+			case out <- lines:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+// cutLines splits whole lines off and returns what follows the last one.
+func cutLines(chunk []byte) (lines [][]byte, rest []byte) {
+	for {
+		i := bytes.IndexByte(chunk, '\n')
+		if i < 0 {
+			return lines, chunk
+		}
+		lines = append(lines, chunk[:i])
+		chunk = chunk[i+1:]
+	}
+}
