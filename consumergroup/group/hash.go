@@ -7,7 +7,8 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 )
 
-// hash mixes words. Its values are compared with each other, and with what a coordinator told a member; they are never stored. Brokers of two
+// hash mixes words. Its values are compared with each other and with what a coordinator told a member; they are never stored. Brokers of two
+// versions may differ in it: then a member is told once more than needed.
 type hash uint64
 
 func newHash() hash { return 14695981039346656037 }
