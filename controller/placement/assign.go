@@ -84,6 +84,7 @@ func Assign(r Request) ([][]cluster.BrokerID, error) {
 		}
 		out[n] = assignOne(places, r.ReplicationFactor)
 	}
+	evenLeaders(out, places)
 	return out, nil
 }
 

@@ -18,6 +18,12 @@ type Snapshot struct {
 // Snapshot takes the present state.
 func (s *State) Snapshot() *Snapshot { return &Snapshot{img: s.img, groups: *s.groups} }
 
+// FromSnapshot makes a state of a snapshot in memory. It goes its own way from there.
+func FromSnapshot(s *Snapshot) *State {
+	g := s.groups
+	return &State{img: s.img, groups: &g}
+}
+
 // Index is the index of the last entry in the snapshot.
 func (s *Snapshot) Index() uint64 { return s.img.Index() }
 
