@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/moldau-log/moldau/internal/invariant"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -126,4 +127,111 @@ func TestTruncateThenAppendElsewhere(t *testing.T) {
 		t.Fatalf("%+v, start %d", report, l.Start())
 	}
 	wantLog(t, l, batches)
+}
+
+func TestSliceWritesWhatItAppends(t *testing.T) {
+	l, _ := mustOpen(t, newTestFS(t), DefaultConfig())
+	batches := add(t, l, 3, 500, 600, 0) // more than one copy buffer
+	s, err := l.View().Read(0, 1<<20, l.End())
+	check(t, err)
+	var out bytes.Buffer
+	n, err := s.WriteTo(&out)
+	check(t, err)
+	if !bytes.Equal(out.Bytes(), bytes.Join(batches, nil)) || n != int64(s.Len()) {
+		t.Fatalf("%d bytes of %d", n, s.Len())
+	}
+	if _, _, ok := s.File(); ok {
+		t.Fatal("a file in memory has a descriptor")
+	}
+	prefix, err := s.AppendTo([]byte("head"))
+	check(t, err)
+	if !bytes.Equal(prefix[4:], out.Bytes()) || string(prefix[:4]) != "head" {
+		t.Fatal("AppendTo does not append")
+	}
+	s.Release()
+	if n, err := (Slice{}).WriteTo(&out); n != 0 || err != nil {
+		t.Fatalf("an empty slice writes %d bytes, %v", n, err)
+	}
+	(Slice{}).Release()
+	defer func() {
+		if _, ok := recover().(invariant.Violation); !ok {
+			t.Fatal("a second release goes unnoticed")
+		}
+	}()
+	l.Abandon()
+	s.Release()
+}
+
+func TestAppendRefusesWhatDoesNotContinueTheLog(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxBatchBytes = 2000
+	l, _ := mustOpen(t, newTestFS(t), cfg)
+	add(t, l, 1, 5, 10, 1)
+	good := makeBatch(t, batchSpec{base: 5, size: 10})
+	flipped := append([]byte(nil), good...)
+	flipped[16] = 1
+	for name, c := range map[string]struct {
+		batches []byte
+		want    error
+	}{
+		"nothing":    {nil, ErrBadBatch},
+		"half":       {good[:40], ErrBadBatch},
+		"and a half": {append(append([]byte(nil), good...), good[:70]...), ErrBadBatch},
+		"magic":      {flipped, ErrBadBatch},
+		"too large":  {makeBatch(t, batchSpec{base: 5, size: 2000}), ErrBadBatch},
+		"below":      {makeBatch(t, batchSpec{base: 4}), ErrNotContiguous},
+		"gap":        {makeBatch(t, batchSpec{base: 6}), ErrNotContiguous},
+		"twice":      {append(append([]byte(nil), good...), good...), ErrNotContiguous},
+	} {
+		if _, err := l.Append(5000, c.batches); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if l.End() != 5 || l.Err() != nil {
+		t.Fatalf("end %d, %v", l.End(), l.Err())
+	}
+	if _, err := l.AppendReplicated(5000, makeBatch(t, batchSpec{base: 4})); !errors.Is(err, ErrNotContiguous) {
+		t.Fatalf("a follower goes back: %v", err)
+	}
+	_, err := l.AppendReplicated(5000, makeBatch(t, batchSpec{base: 9, size: 3000}))
+	check(t, err)
+	if l.End() != 10 {
+		t.Fatalf("end %d", l.End())
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	check(t, DefaultConfig().Validate())
+	for name, edit := range map[string]func(*Config){
+		"segment age":     func(c *Config) { c.SegmentAge = 0 },
+		"index interval":  func(c *Config) { c.IndexIntervalBytes = -1 },
+		"batch bytes":     func(c *Config) { c.MaxBatchBytes = 0 },
+		"retention bytes": func(c *Config) { c.RetentionBytes = -2 },
+		"retention age":   func(c *Config) { c.RetentionAge = -2 },
+	} {
+		cfg := DefaultConfig()
+		edit(&cfg)
+		if cfg.Validate() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestSpansRememberWhatWasRead(t *testing.T) {
+	var s spans
+	for _, r := range []span{{10, 20}, {30, 40}, {20, 30}, {0, 5}, {100, 110}, {4, 12}} {
+		s.add(r.from, r.to)
+	}
+	if len(s) != 2 || s[0] != (span{0, 40}) || s[1] != (span{100, 110}) {
+		t.Fatalf("%v", s)
+	}
+	if !s.covers(0, 40) || !s.covers(105, 110) || s.covers(39, 41) || s.covers(50, 60) {
+		t.Fatal("covers what it does not hold, or the other way round")
+	}
+	for i := range int64(2 * maxSpans) {
+		s.add(1000+10*i, 1005+10*i)
+	}
+	if len(s) > maxSpans || !s.covers(0, 40) {
+		t.Fatalf("%d ranges are kept, the largest %v", len(s), s.covers(0, 40))
+	}
 }

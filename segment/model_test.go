@@ -49,6 +49,17 @@ func (c contents) end() record.Offset {
 	return c.empty
 }
 
+// aligned is the end of the last batch that ends at or below limit.
+func (c contents) aligned(limit record.Offset) record.Offset {
+	at := c.start
+	for _, b := range c.batches {
+		if b.NextOffset() <= limit {
+			at = b.NextOffset()
+		}
+	}
+	return at
+}
+
 func (c contents) clone() contents {
 	c.batches = slices.Clone(c.batches)
 	return c
@@ -366,10 +377,13 @@ func (m *model) sameEpochs(got, want epochHistory, c contents) bool {
 func (m *model) compareTimes(v *View, c contents) {
 	ts := m.clock - m.rng.Int64N(2000)
 	limit := m.within(c.start, c.end())
-	want := record.Offset(-1)
+	want, newest, newestTime := record.Offset(-1), record.Offset(-1), int64(-1)
 	for _, b := range c.batches {
 		for r, err := range b.All(maxDecompressed) {
 			m.check(err)
+			if b.NextOffset() <= limit && r.Offset >= c.start && r.Timestamp > newestTime {
+				newest, newestTime = r.Offset, r.Timestamp
+			}
 			if want < 0 && r.Timestamp >= ts && r.Offset >= c.start && r.Offset < limit {
 				want = r.Offset
 			}
@@ -379,5 +393,11 @@ func (m *model) compareTimes(v *View, c contents) {
 	m.check(err)
 	if found != (want >= 0) || found && got != want {
 		m.fatalf("time %d below %d: offset %d %v, want %d", ts, limit, got, found, want)
+	}
+	limit = c.aligned(limit) // the watermark is always between two batches
+	got, _, found, err = v.MaxTimestamp(limit)
+	m.check(err)
+	if found != (newest >= 0) || found && got != newest {
+		m.fatalf("newest below %d: offset %d %v, want %d", limit, got, found, newest)
 	}
 }
