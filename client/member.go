@@ -136,6 +136,7 @@ func (m *member) lose() {
 // session is one life of the stream. It returns nil after leaving.
 func (m *member) session() (joined bool, err error) {
 	ctx, cancel := context.WithCancel(m.k.ctx)
+	m.seen = 0 // the first answer is always acted on: what the last stream brought may have been cut short
 	stream, err := m.open(ctx)
 	if err != nil {
 		cancel()
@@ -163,11 +164,9 @@ func (m *member) session() (joined bool, err error) {
 		case resp := <-got:
 			joined = true
 			m.take(resp)
-			if resp.GetAssignment() != nil {
+			// What was acted on already comes again with every list of owned partitions.
+			if resp.GetAssignment() != nil && resp.GetVersion() != m.seen {
 				next = resp
-			}
-			if !busy && next == nil {
-				m.seen = resp.GetVersion()
 			}
 		case <-applied:
 			busy = false

@@ -29,6 +29,7 @@ var table = map[string]Rule{
 	"internal/vfs":       {Modules: []string{xsys}},
 	"internal/invariant": {},
 	"internal/meter":     {},
+	"internal/grpcframe": {Imports: []string{"proto/moldau/v1"}, Modules: []string{grpcMod, protoMod}},
 	// L1
 	"cluster": {Imports: []string{"record"}, Modules: []string{radix}},
 	// L2
@@ -54,11 +55,11 @@ var table = map[string]Rule{
 	// L4
 	"broker": {Imports: join(internals, "partition", "segment", "replication/fetcher", "controller", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5
-	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/meter", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
+	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
 	"peer": {Imports: join(internals, "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
 		Modules: []string{protoMod, xsys, "github.com/hashicorp/raft"}},
 	"httpapi": {Imports: []string{"broker", "cluster", "internal/meter"}, Modules: []string{"github.com/prometheus/client_golang"}},
-	"client":  {Imports: []string{"proto/moldau/v1", "record"}, Modules: []string{grpcMod, protoMod, genproto}},
+	"client":  {Imports: []string{"proto/moldau/v1", "record", "internal/grpcframe"}, Modules: []string{grpcMod, protoMod, genproto}},
 	// L6
 	"config": {Imports: []string{"server", "broker", "partition", "segment", "controller", "consumergroup", "cluster", "grpcapi", "httpapi", "peer"},
 		Modules: []string{"github.com/spf13/viper", "github.com/spf13/pflag", "github.com/go-viper/mapstructure/v2"}},

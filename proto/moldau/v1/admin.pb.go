@@ -1328,13 +1328,13 @@ type ConfigValue struct {
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// Effective value.
 	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// Where it comes from: topic, broker, cluster, default.
+	// Where it comes from: topic, broker, cluster, static, default.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	// The default.
 	DefaultValue string `protobuf:"bytes,4,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
 	// What it means.
 	Doc string `protobuf:"bytes,5,opt,name=doc,proto3" json:"doc,omitempty"`
-	// Type of the value: int, duration, bytes, bool, enum, list.
+	// Type of the value: boolean, string, int, long, double, list.
 	Type string `protobuf:"bytes,6,opt,name=type,proto3" json:"type,omitempty"`
 	// Whether the broker acts on it; false: it is only stored.
 	Enforced      bool `protobuf:"varint,7,opt,name=enforced,proto3" json:"enforced,omitempty"`
@@ -1549,9 +1549,11 @@ func (x *AlterConfigsRequest) GetValidateOnly() bool {
 	return false
 }
 
-// AlterConfigsResponse is empty.
+// AlterConfigsResponse says that all is set.
 type AlterConfigsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sentences for people, such as what is stored but not enforced.
+	Notes         []string `protobuf:"bytes,1,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1584,6 +1586,13 @@ func (x *AlterConfigsResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use AlterConfigsResponse.ProtoReflect.Descriptor instead.
 func (*AlterConfigsResponse) Descriptor() ([]byte, []int) {
 	return file_moldau_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AlterConfigsResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // DeleteRecordsRequest names a partition and a new log start.
@@ -2886,8 +2895,9 @@ const file_moldau_v1_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.moldau.v1.ConfigKindR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
 	"\x03ops\x18\x03 \x03(\v2\x13.moldau.v1.ConfigOpR\x03ops\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\x16\n" +
-	"\x14AlterConfigsResponse\"\x8a\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\",\n" +
+	"\x14AlterConfigsResponse\x12\x14\n" +
+	"\x05notes\x18\x01 \x03(\tR\x05notes\"\x8a\x01\n" +
 	"\x14DeleteRecordsRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\tR\atopicId\x12\x1c\n" +

@@ -1208,7 +1208,11 @@ type GroupDescription struct {
 	// Members by id.
 	Members []*MemberDescription `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
 	// Committed offsets and lag, by topic and partition.
-	Offsets       []*GroupOffset `protobuf:"bytes,9,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	Offsets []*GroupOffset `protobuf:"bytes,9,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	// What the group waits for, one sentence each; empty when all is well.
+	Why []string `protobuf:"bytes,10,rep,name=why,proto3" json:"why,omitempty"`
+	// When the last member left; 0 while there are members.
+	EmptySinceMs  int64 `protobuf:"varint,11,opt,name=empty_since_ms,json=emptySinceMs,proto3" json:"empty_since_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,6 +1308,20 @@ func (x *GroupDescription) GetOffsets() []*GroupOffset {
 		return x.Offsets
 	}
 	return nil
+}
+
+func (x *GroupDescription) GetWhy() []string {
+	if x != nil {
+		return x.Why
+	}
+	return nil
+}
+
+func (x *GroupDescription) GetEmptySinceMs() int64 {
+	if x != nil {
+		return x.EmptySinceMs
+	}
+	return 0
 }
 
 // MemberDescription is one member of a group.
@@ -2135,7 +2153,7 @@ const file_moldau_v1_group_proto_rawDesc = "" +
 	"\x15DescribeGroupsRequest\x12\x16\n" +
 	"\x06groups\x18\x01 \x03(\tR\x06groups\"M\n" +
 	"\x16DescribeGroupsResponse\x123\n" +
-	"\x06groups\x18\x01 \x03(\v2\x1b.moldau.v1.GroupDescriptionR\x06groups\"\xce\x02\n" +
+	"\x06groups\x18\x01 \x03(\v2\x1b.moldau.v1.GroupDescriptionR\x06groups\"\x86\x03\n" +
 	"\x10GroupDescription\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12&\n" +
 	"\x05error\x18\x02 \x01(\v2\x10.moldau.v1.ErrorR\x05error\x12(\n" +
@@ -2145,7 +2163,10 @@ const file_moldau_v1_group_proto_rawDesc = "" +
 	"\bassignor\x18\x06 \x01(\tR\bassignor\x12 \n" +
 	"\vcoordinator\x18\a \x01(\x05R\vcoordinator\x126\n" +
 	"\amembers\x18\b \x03(\v2\x1c.moldau.v1.MemberDescriptionR\amembers\x120\n" +
-	"\aoffsets\x18\t \x03(\v2\x16.moldau.v1.GroupOffsetR\aoffsets\"\xff\x02\n" +
+	"\aoffsets\x18\t \x03(\v2\x16.moldau.v1.GroupOffsetR\aoffsets\x12\x10\n" +
+	"\x03why\x18\n" +
+	" \x03(\tR\x03why\x12$\n" +
+	"\x0eempty_since_ms\x18\v \x01(\x03R\femptySinceMs\"\xff\x02\n" +
 	"\x11MemberDescription\x12\x1b\n" +
 	"\tmember_id\x18\x01 \x01(\tR\bmemberId\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +

@@ -1,0 +1,86 @@
+package grpcapi
+
+import (
+	"crypto/tls"
+	"time"
+)
+
+// Config bounds the door. A zero field takes its default.
+type Config struct {
+	// TLS encrypts the port; nil serves plaintext.
+	TLS *tls.Config
+	// MaxMessageBytes is the largest message, and so the largest batch. Default 100 MiB. Topics bound batches by max.message.bytes.
+	MaxMessageBytes int
+	// MaxInFlightBytes bounds the bytes of unanswered batches over all streams. Default 256 MiB.
+	MaxInFlightBytes int
+	// WindowBytes bounds the bytes of unanswered batches of one Produce stream; clients are told. Default 16 MiB.
+	WindowBytes int
+	// MaxDecompressedBytes bounds one batch when it is decompressed for checking. Default 256 MiB.
+	MaxDecompressedBytes int
+	// MaxStreams bounds the calls of one connection. Default 1,000.
+	MaxStreams int
+	// HandshakeTimeout bounds the time from accepting a connection to its first settings. Default 10 s.
+	HandshakeTimeout time.Duration
+	// Reflection lets tools such as grpcurl ask for the services. Default off.
+	Reflection bool
+	// Now is the wall clock. Default time.Now.
+	Now func() time.Time
+}
+
+// DefaultConfig is the configuration of a door that was told nothing.
+func DefaultConfig() Config {
+	return Config{
+		MaxMessageBytes:      100 << 20,
+		MaxInFlightBytes:     256 << 20,
+		WindowBytes:          16 << 20,
+		MaxDecompressedBytes: 256 << 20,
+		MaxStreams:           1000,
+		HandshakeTimeout:     10 * time.Second,
+		Now:                  time.Now,
+	}
+}
+
+// withDefaults fills the zero fields.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	for _, f := range []struct{ value, fallback *int }{
+		{&c.MaxMessageBytes, &d.MaxMessageBytes},
+		{&c.MaxInFlightBytes, &d.MaxInFlightBytes},
+		{&c.WindowBytes, &d.WindowBytes},
+		{&c.MaxDecompressedBytes, &d.MaxDecompressedBytes},
+		{&c.MaxStreams, &d.MaxStreams},
+	} {
+		if *f.value <= 0 {
+			*f.value = *f.fallback
+		}
+	}
+	if c.HandshakeTimeout <= 0 {
+		c.HandshakeTimeout = d.HandshakeTimeout
+	}
+	if c.Now == nil {
+		c.Now = d.Now
+	}
+	return c
+}
+
+// Bounds of single requests.
+const (
+	maxFetchPartitions = 10000
+	maxQueries         = 10000
+	maxPlainRecords    = 10000
+	maxGroupsPerCall   = 1000
+	maxPartitionsNamed = 100000
+)
+
+// Times of single requests.
+const (
+	defaultProduceTimeout = 30 * time.Second
+	defaultFetchWait      = 5 * time.Second
+	maxFetchWait          = 30 * time.Second
+)
+
+// Sizes of fetches in bytes.
+const (
+	defaultFetchBytes = 1 << 20
+	fetchRoundFactor  = 4 // partitions that are read in one round, at full size, before the first of them gets its turn again
+)

@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/moldau-log/moldau/internal/meter"
+)
+
+// Config says what the door shows of the process.
+type Config struct {
+	// Version and Revision are those of the software, for moldau_build_info.
+	Version, Revision string
+}
+
+// Readiness says whether the broker serves, and if not why, for people. *broker.Broker and *server.Server have it.
+type Readiness interface {
+	Ready() (bool, string)
+}
+
+// Bounds of requests.
+const (
+	headerTimeout  = 5 * time.Second
+	idleTimeout    = time.Minute
+	writeTimeout   = 30 * time.Second
+	maxHeaderBytes = 16 << 10
+	maxScrapes     = 4 // at once; more are told to come back
+)
+
+// Server is the HTTP door of one process.
+type Server struct {
+	http  *http.Server
+	ready Readiness
+}
+
+// New builds the door over what packages count in sets. nil sets are allowed.
+func New(cfg Config, ready Readiness, sets ...*meter.Set) *Server {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		buildInfo(cfg),
+		&exporter{sets: sets},
+	)
+	s := &Server{ready: ready}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes, Registry: registry, ErrorHandling: promhttp.ContinueOnError,
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusOK, "moldau "+cfg.Version+"\n\n/metrics  what is counted, for Prometheus\n/healthz  the process lives\n/readyz   the broker serves")
+	})
+	s.http = &http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+	}
+	return s
+}
+
+// Serve answers until Stop, which makes it return nil, or until the listener fails.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("httpapi: serve: %w", err)
+	}
+	return nil
+}
+
+// Stop closes the door; requests being served end first, unless ctx ends before.
+func (s *Server) Stop(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("httpapi: stop: %w", err), s.http.Close())
+	}
+	return nil
+}
+
+// readyz tells load balancers and orchestrators whether to send clients here.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	ready, why := s.ready.Ready()
+	if ready {
+		say(w, http.StatusOK, "ready")
+		return
+	}
+	say(w, http.StatusServiceUnavailable, "not ready: "+why)
+}
+
+// say answers with a line of text. The client may be gone; nobody else wants to know.
+func say(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text+"\n")
+}
