@@ -594,4 +594,5 @@ func BenchmarkCommit(b *testing.B) {
 	})
 	b.ReportMetric(float64(failed.Load()), "failed")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+	b.ReportMetric(float64(b.N)/float64(log.appends), "commits/append")
 }
