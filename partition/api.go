@@ -1,11 +1,11 @@
 package partition
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/segment"
 )
 
 // Acks says what a produce request waits for.
@@ -36,7 +36,8 @@ type ProduceRequest struct {
 // ProduceResult answers a ProduceRequest.
 type ProduceResult struct {
 	Code cluster.Code
-	// BaseOffset is the offset of the first record, -1 on refusal. For a duplicate it is that of the original.
+	// BaseOffset is the offset of the first record. For a duplicate it is that of the original. With a Code other than CodeNone it is -1 if nothing was
+	// appended; otherwise the batch is in the log and its fate is unknown.
 	BaseOffset record.Offset
 	LogStart   record.Offset
 	// AppendTimeMs is the broker's time of append for topics that stamp it, otherwise -1.
@@ -46,42 +47,6 @@ type ProduceResult struct {
 	LeaderEpoch record.LeaderEpoch
 	// Message says more for people; often empty.
 	Message string
-}
-
-// Completion is the slot into which the answer of one produce request is put. The caller reserves it before it asks, so a Runner never
-// waits for anybody: to complete is to store the result and to wake without blocking. One wake channel of capacity 1 serves all
-// completions of a connection, whose goroutine then looks at its oldest ones. A Completion may be used again, after Reset, once Done.
-type Completion struct {
-	result ProduceResult
-	done   atomic.Bool
-	wake   chan<- struct{}
-}
-
-// Reset prepares the slot for one request. wake may be nil for a caller that polls Done; otherwise it has a capacity of at least 1.
-func (c *Completion) Reset(wake chan<- struct{}) {
-	c.result = ProduceResult{}
-	c.wake = wake
-	c.done.Store(false)
-}
-
-// Done reports whether the answer is there.
-func (c *Completion) Done() bool { return c.done.Load() }
-
-// Result is the answer. It may be called only after Done has returned true.
-func (c *Completion) Result() ProduceResult { return c.result }
-
-// complete stores the answer and wakes whoever waits. It is called exactly once per request.
-func (c *Completion) complete(r ProduceResult) {
-	c.result = r
-	wake := c.wake
-	c.done.Store(true) // from here on the caller may reuse c
-	if wake == nil {
-		return
-	}
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
 }
 
 // ReadRequest asks for records below the high watermark.
@@ -99,6 +64,26 @@ type ReadRequest struct {
 	// Follower allows a replica that does not lead to answer, up to the watermark that it knows.
 	Follower bool
 }
+
+// ReadResult answers a ReadRequest. The caller releases Slice when Code is CodeNone.
+type ReadResult struct {
+	Code          cluster.Code
+	Slice         Slice
+	HighWatermark record.Offset
+	LastStable    record.Offset // equal to HighWatermark: there are no transactions
+	LogStart      record.Offset
+	LogEnd        record.Offset
+	Leader        cluster.BrokerID // hint with CodeNotLeader and the epoch refusals
+	LeaderEpoch   record.LeaderEpoch
+	// Diverged says that the client's position was cut off the log; Divergence tells where the epochs part.
+	Diverged   bool
+	Divergence cluster.EpochEnd
+	// Err says more about CodeStorage.
+	Err error
+}
+
+// Slice is a range of whole batches in a file; see segment.Slice.
+type Slice = segment.Slice
 
 // ListKind is what a ListRequest asks for.
 type ListKind int8
@@ -132,13 +117,6 @@ type ListResult struct {
 type EpochEndResult struct {
 	Code cluster.Code
 	cluster.EpochEnd
-}
-
-// Waiter is a one-shot registration for news of a partition: a higher watermark, a moved log start, another role. It may be used again.
-type Waiter struct {
-	above record.Offset
-	wake  chan<- struct{}
-	at    *waiters // where it is registered, guarded by at.mu once set
 }
 
 // Role is what a replica is at present.
@@ -196,8 +174,8 @@ type Outputs interface {
 	// Subscribe asks the fetcher to follow a partition from leader under leaderEpoch. It replaces any earlier subscription of the partition, also
 	// one to the same leader and epoch: the fetcher then asks Manager.Position anew.
 	Subscribe(tp cluster.TopicPartition, leader cluster.BrokerID, leaderEpoch record.LeaderEpoch)
-	// Unsubscribe ends following.
-	Unsubscribe(tp cluster.TopicPartition)
+	// Unsubscribe ends following under leaderEpoch or an older one.
+	Unsubscribe(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch)
 	// Ack tells the leader how far the local follower is. The newest counts.
 	Ack(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch, p Progress)
 	// Alter proposes an ISR to the controller; the answer, also a failure, comes through Manager.AlterResult, exactly once.

@@ -87,7 +87,7 @@ func (r *Replica) extended(in *Delivered) (EpochHistory, bool) {
 func (r *Replica) followerAppended() {
 	f := &r.following
 	if f.incoming != nil {
-		r.epochs, f.incoming = f.incoming, nil
+		r.epochs, f.incoming = f.incoming.cutEnd(r.logEnd), nil
 	}
 	r.out.Ack = true
 	r.catchUp()
@@ -115,7 +115,7 @@ func (r *Replica) refused(now time.Duration, in *SubscribeRefused) {
 		r.counts.Stale++ // an answer to what was asked before this log was cut
 	case in.Diverged:
 		r.diverged(now, in.Divergence)
-	case in.Code == cluster.CodeOffsetOutOfRange && (r.logEnd < in.LogStart || r.logStart == r.logEnd):
+	case in.Code == cluster.CodeOffsetOutOfRange && in.LogStart >= 0 && (r.logEnd < in.LogStart || r.logStart == r.logEnd):
 		// Everything here lies below what the leader still has, or there is nothing here.
 		r.cut(in.LogStart, true)
 	default:

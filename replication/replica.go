@@ -152,7 +152,7 @@ func (r *Replica) Step(now time.Duration, in Input) *Effects {
 		r.stop()
 	}
 	r.check()
-	r.out.Deadline = r.deadline()
+	r.out.Deadline = r.Deadline()
 	return &r.out
 }
 
@@ -373,8 +373,8 @@ func (r *Replica) tick(now time.Duration) {
 	}
 }
 
-// deadline is when something is next due, 0 for never.
-func (r *Replica) deadline() time.Duration {
+// Deadline is when something is next due, 0 for never.
+func (r *Replica) Deadline() time.Duration {
 	switch r.role {
 	case Leader:
 		return r.leaderDeadline()

@@ -1,0 +1,161 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/segment"
+)
+
+// deletedSuffix ends the name of a directory whose deletion was begun.
+const deletedSuffix = ".deleted"
+
+// Load recovers every local log, in parallel and bounded, before the broker registers. It fails only when the data directory cannot be read or belongs
+// to another cluster; a log that cannot be opened is reported and stays offline. Until Reconcile has spoken every replica is idle.
+func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var report LoadReport
+	if m.closed {
+		return report, ErrClosed
+	}
+	found, err := m.scan(&report)
+	if err != nil {
+		return report, err
+	}
+	opened := make([]opening, len(found))
+	m.each(len(found), func(i int) {
+		if ctx.Err() == nil {
+			opened[i] = m.open(found[i])
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		for _, o := range opened {
+			if o.log != nil {
+				o.log.Abandon()
+			}
+		}
+		return report, fmt.Errorf("partition: load: %w", err)
+	}
+	for _, o := range opened {
+		m.adopt(o)
+		report.add(o)
+	}
+	return report, nil
+}
+
+// scan lists the replicas on disk, and finishes deletions that were begun.
+func (m *Manager) scan(report *LoadReport) ([]place, error) {
+	if err := m.options.FS.MkdirAll(m.root); err != nil {
+		return nil, fmt.Errorf("partition: load: %w", err)
+	}
+	names, err := m.options.FS.ReadDir(m.root)
+	if err != nil {
+		return nil, fmt.Errorf("partition: load: %w", err)
+	}
+	var found []place
+	for _, name := range names {
+		dir := filepath.Join(m.root, name)
+		if strings.HasSuffix(name, deletedSuffix) {
+			if err := m.options.FS.RemoveAll(dir); err != nil {
+				m.options.Log.Warn("deleted replica not removed yet", slog.String("directory", dir), slog.Any("error", err))
+			}
+			continue
+		}
+		tp, ok := parseDir(name)
+		if !ok {
+			report.Strange = append(report.Strange, name)
+			continue
+		}
+		id, err := segment.ReadIdentity(m.options.FS, dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			report.Strange = append(report.Strange, name) // a creation that was cut short; it is made again when it is assigned
+			continue
+		case err != nil || id.TopicID != tp.Topic || id.Partition != tp.Partition:
+			m.options.Log.Error("directory has the wrong identity", slog.String("directory", dir), slog.Any("error", err))
+			report.Strange = append(report.Strange, name)
+			continue
+		}
+		if c := m.options.Cluster; !c.IsZero() && id.ClusterID != c.String() {
+			return nil, fmt.Errorf("partition: %s belongs to cluster %s, this broker to %s: the volume is another broker's", dir, id.ClusterID, c)
+		}
+		found = append(found, place{tp: tp, dir: dir, identity: id})
+	}
+	return found, nil
+}
+
+// parseDir reads the name of a partition's directory, which TopicPartition.String gives.
+func parseDir(name string) (cluster.TopicPartition, bool) {
+	at := strings.LastIndexByte(name, '-')
+	if at < 0 {
+		return cluster.TopicPartition{}, false
+	}
+	id, err := cluster.ParseUUID(name[:at])
+	n, err2 := strconv.ParseInt(name[at+1:], 10, 32)
+	tp := cluster.TopicPartition{Topic: id, Partition: int32(n)}
+	return tp, err == nil && err2 == nil && n >= 0 && tp.String() == name
+}
+
+// place is where a replica lives.
+type place struct {
+	tp       cluster.TopicPartition
+	dir      string
+	identity segment.Identity
+}
+
+// opening is a replica whose log was opened, or not.
+type opening struct {
+	place
+	log    *segment.Log
+	report segment.Report
+	err    error
+}
+
+// open opens or creates one log.
+func (m *Manager) open(at place) opening {
+	o := opening{place: at}
+	o.log, o.report, o.err = segment.Open(m.options.FS, at.dir, at.identity, segment.DefaultConfig())
+	if o.err != nil {
+		m.options.Log.Error("log not opened", slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Any("error", o.err))
+	}
+	return o
+}
+
+// adopt makes a runner of an opened log.
+func (m *Manager) adopt(o opening) *Runner {
+	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir}
+	r.reader.lease = m.leased
+	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
+	if o.log != nil {
+		if err := p.loadProducers(); err != nil {
+			p.broken = err
+		}
+	}
+	r.partition = p
+	p.show()
+	m.runners.Store(o.tp, r)
+	return r
+}
+
+// add counts one log.
+func (r *LoadReport) add(o opening) {
+	if o.err != nil {
+		r.Damaged = append(r.Damaged, o.tp)
+		return
+	}
+	r.Opened++
+	if !o.report.Clean {
+		r.Unclean++
+	}
+	if o.report.Relaxed {
+		r.Relaxed = append(r.Relaxed, o.tp)
+	}
+}

@@ -1,0 +1,201 @@
+package partition
+
+import (
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+)
+
+// Bounds of the producer state.
+const (
+	// producerWindow is how many batches of a producer are remembered: clients keep at most five in flight.
+	producerWindow = 5
+	// maxRefused bounds the producers of which a refused first batch is remembered.
+	maxRefused = 1024
+	// refusedFor is how long it is remembered.
+	refusedFor = 60_000 // ms
+)
+
+// rememberedBatch is one batch of a producer.
+type rememberedBatch struct {
+	first, last record.Sequence
+	base, end   record.Offset
+}
+
+// producer is what is known of one producer id.
+type producer struct {
+	epoch  record.ProducerEpoch
+	count  uint8
+	lastMs int64 // wall clock of the newest append
+	window [producerWindow]rememberedBatch
+}
+
+// newest is the newest remembered batch; count is at least 1.
+func (p *producer) newest() *rememberedBatch { return &p.window[p.count-1] }
+
+// remember adds a batch and forgets the oldest.
+func (p *producer) remember(b rememberedBatch) {
+	if p.count == producerWindow {
+		copy(p.window[:], p.window[1:])
+		p.count--
+	}
+	p.window[p.count] = b
+	p.count++
+}
+
+// refusedBatch is a first batch that was refused on passing grounds.
+type refusedBatch struct {
+	epoch   record.ProducerEpoch
+	first   record.Sequence
+	untilMs int64
+}
+
+// Producers is the state that makes produce idempotent: per producer id its epoch and newest batches. Leaders decide by it; followers keep the same
+// from the batches they copy, so that it is there when they lead.
+type Producers struct {
+	known map[record.ProducerID]*producer
+	// refused remembers unknown producers whose batch was refused, so that the ones that follow it in flight do not slip in before its retry
+	// (case 68). It is not part of the log's state: another leader lets them in, as Kafka does.
+	refused map[record.ProducerID]refusedBatch
+	undo    []undoProducer
+}
+
+// undoProducer is how a producer was before a batch that is not yet in the log.
+type undoProducer struct {
+	id    record.ProducerID
+	known bool
+	was   producer
+}
+
+func newProducers() *Producers {
+	return &Producers{known: map[record.ProducerID]*producer{}, refused: map[record.ProducerID]refusedBatch{}}
+}
+
+// verdict is what a producer's state says about a batch.
+type verdict struct {
+	code cluster.Code
+	// original, if not nil, is the same batch appended before.
+	original *rememberedBatch
+}
+
+// check decides about a batch. A producer without state is let in with any sequence: its state expired, or retention took its records
+// (KIP-360, case 70).
+func (t *Producers) check(b record.Head, nowMs int64) verdict {
+	if !b.HasProducer() {
+		return verdict{}
+	}
+	p, known := t.known[b.ProducerID()]
+	if !known {
+		return t.checkUnknown(b, nowMs)
+	}
+	first := b.BaseSequence()
+	switch {
+	case b.ProducerEpoch() < p.epoch:
+		return verdict{code: cluster.CodeFencedProducer}
+	case b.ProducerEpoch() > p.epoch:
+		if first != 0 {
+			return verdict{code: cluster.CodeOutOfOrderSequence}
+		}
+		return verdict{}
+	}
+	for i := range p.window[:p.count] {
+		if w := &p.window[i]; w.first == first && w.last == b.LastSequence() {
+			return verdict{original: w}
+		}
+	}
+	expected := p.newest().last.Next(1)
+	switch {
+	case first == expected:
+		return verdict{}
+	case behind(first, expected):
+		return verdict{code: cluster.CodeDuplicateSequence}
+	}
+	return verdict{code: cluster.CodeOutOfOrderSequence}
+}
+
+// checkUnknown decides about a producer without state.
+func (t *Producers) checkUnknown(b record.Head, nowMs int64) verdict {
+	r, ok := t.refused[b.ProducerID()]
+	if !ok || r.epoch != b.ProducerEpoch() || r.first == b.BaseSequence() || nowMs >= r.untilMs || behind(b.BaseSequence(), r.first) {
+		return verdict{}
+	}
+	return verdict{code: cluster.CodeOutOfOrderSequence}
+}
+
+// behind reports whether sequence a lies before b on the circle of 2^31.
+func behind(a, b record.Sequence) bool {
+	return uint32(a-b)&0x7fffffff >= 1<<30
+}
+
+// noteRefused remembers that the batch of a producer without state was refused and will come again.
+func (t *Producers) noteRefused(b record.Head, nowMs int64) {
+	if !b.HasProducer() || t.known[b.ProducerID()] != nil {
+		return
+	}
+	id := b.ProducerID()
+	if r, ok := t.refused[id]; ok && r.epoch == b.ProducerEpoch() && nowMs < r.untilMs && !behind(b.BaseSequence(), r.first) {
+		return // an earlier one of the same row is remembered
+	}
+	if len(t.refused) >= maxRefused {
+		clear(t.refused)
+	}
+	t.refused[id] = refusedBatch{epoch: b.ProducerEpoch(), first: b.BaseSequence(), untilMs: nowMs + refusedFor}
+}
+
+// apply takes a batch that is in the log, or is about to be.
+func (t *Producers) apply(b record.Head, nowMs int64) {
+	if !b.HasProducer() {
+		return
+	}
+	id := b.ProducerID()
+	p := t.known[id]
+	if p == nil {
+		p = &producer{}
+		t.known[id] = p
+		delete(t.refused, id)
+	}
+	if b.ProducerEpoch() != p.epoch {
+		p.count = 0
+	}
+	p.epoch = b.ProducerEpoch()
+	p.lastMs = nowMs
+	p.remember(rememberedBatch{first: b.BaseSequence(), last: b.LastSequence(), base: b.BaseOffset(), end: b.NextOffset()})
+}
+
+// applyTentatively is apply for a batch whose append may still be refused.
+func (t *Producers) applyTentatively(b record.Head, nowMs int64) {
+	if !b.HasProducer() {
+		return
+	}
+	u := undoProducer{id: b.ProducerID()}
+	if p := t.known[u.id]; p != nil {
+		u.known, u.was = true, *p
+	}
+	t.undo = append(t.undo, u)
+	t.apply(b, nowMs)
+}
+
+// settle keeps what was applied tentatively; revert takes it back.
+func (t *Producers) settle() { t.undo = t.undo[:0] }
+
+func (t *Producers) revert() {
+	for i := len(t.undo) - 1; i >= 0; i-- {
+		if u := &t.undo[i]; u.known {
+			*t.known[u.id] = u.was
+		} else {
+			delete(t.known, u.id)
+		}
+	}
+	t.settle()
+}
+
+// expire forgets producers that have been idle since before a time.
+func (t *Producers) expire(beforeMs int64) {
+	for id, p := range t.known {
+		if p.lastMs < beforeMs {
+			delete(t.known, id)
+		}
+	}
+}
+
+// len is how many producers are known.
+func (t *Producers) len() int { return len(t.known) }

@@ -1,0 +1,217 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication/fetcher"
+	"github.com/moldau-log/moldau/segment"
+)
+
+// staleRetries is how often a read takes a new view when the log has changed under the one it had.
+const staleRetries = 3
+
+// read answers a consumer, or a tool, over one view: no lock, no waiting.
+func (r *reader) read(req ReadRequest) ReadResult {
+	for attempt := 0; ; attempt++ {
+		res := r.view.Load().read(req)
+		if !errors.Is(res.Err, segment.ErrStaleView) || attempt == staleRetries {
+			return res
+		}
+	}
+}
+
+func (v *view) read(req ReadRequest) ReadResult {
+	res := ReadResult{
+		Code: v.fence(req.LeaderEpoch, req.Follower), HighWatermark: v.highWatermark, LastStable: v.highWatermark,
+		LogStart: v.logStart, LogEnd: v.logEnd, Leader: v.leader, LeaderEpoch: v.leaderEpoch,
+	}
+	if res.Code != cluster.CodeNone {
+		return res
+	}
+	if end, diverged := v.divergence(req); diverged {
+		res.Diverged, res.Divergence = true, end
+		return res
+	}
+	switch {
+	case req.Offset < v.logStart, req.Offset > v.logEnd:
+		res.Code = cluster.CodeOffsetOutOfRange
+		return res
+	case req.Offset >= v.highWatermark:
+		return res // between the watermark and the end: nothing yet, and no reason to send anybody away (case 31)
+	}
+	slice, err := v.log.Read(req.Offset, req.MaxBytes, v.highWatermark)
+	if err != nil {
+		res.Code, res.Err = readCode(err), err
+		return res
+	}
+	if req.Strict && slice.Len() > req.MaxBytes {
+		slice.Release()
+		slice = Slice{}
+	}
+	res.Slice = slice
+	return res
+}
+
+// divergence compares what the client has last read with this log (KIP-320).
+func (v *view) divergence(req ReadRequest) (cluster.EpochEnd, bool) {
+	if req.LastEpoch == record.NoEpoch {
+		return cluster.EpochEnd{}, false
+	}
+	end, ok := v.epochs.End(req.LastEpoch, v.logEnd)
+	if !ok {
+		return cluster.EpochEnd{}, false
+	}
+	return end, end.Epoch < req.LastEpoch || end.End < req.Offset
+}
+
+// readCode says what a failed read means to a client.
+func readCode(err error) cluster.Code {
+	if errors.Is(err, segment.ErrOffsetOutOfRange) {
+		return cluster.CodeOffsetOutOfRange
+	}
+	return cluster.CodeStorage
+}
+
+// list answers an offset question over one view.
+func (r *reader) list(req ListRequest) (ListResult, error) {
+	v := r.view.Load()
+	res := ListResult{Code: v.fence(req.LeaderEpoch, req.Follower), Offset: -1, TimestampMs: -1, LeaderEpoch: record.NoEpoch}
+	if res.Code != cluster.CodeNone {
+		return res, nil
+	}
+	switch req.Kind {
+	case ListEarliest:
+		res.Offset, res.LeaderEpoch = v.logStart, v.epochAt(v.logStart)
+	case ListLatest:
+		if v.role == RoleLeader && (!v.settled || !r.lease()) {
+			// Before the watermark has settled, or when another leader may be at work, "latest" could go back (KIP-207).
+			res.Code = cluster.CodeOffsetNotAvailable
+			return res, nil
+		}
+		res.Offset, res.LeaderEpoch = v.highWatermark, v.epochAt(v.highWatermark-1)
+	default:
+		return v.search(req, res)
+	}
+	return res, nil
+}
+
+// search looks for a timestamp below the watermark.
+func (v *view) search(req ListRequest, res ListResult) (ListResult, error) {
+	var found bool
+	var err error
+	if req.Kind == ListMaxTimestamp {
+		res.Offset, res.TimestampMs, found, err = v.log.MaxTimestamp(v.highWatermark)
+	} else {
+		res.Offset, res.TimestampMs, found, err = v.log.OffsetForTimestamp(req.TimestampMs, v.highWatermark)
+	}
+	switch {
+	case err != nil:
+		res.Code, res.Offset, res.TimestampMs = readCode(err), -1, -1
+		return res, fmt.Errorf("partition: search by timestamp: %w", err)
+	case !found:
+		res.Offset, res.TimestampMs = -1, -1
+	default:
+		res.LeaderEpoch = v.epochAt(res.Offset)
+	}
+	return res, nil
+}
+
+// epochAt is the leader epoch of the record at an offset, record.NoEpoch where the history does not say.
+func (v *view) epochAt(o record.Offset) record.LeaderEpoch {
+	epoch := record.NoEpoch
+	for _, e := range v.epochs {
+		if e.Start > o {
+			break
+		}
+		epoch = e.Epoch
+	}
+	return epoch
+}
+
+// epochEnd answers OffsetForLeaderEpoch.
+func (r *reader) epochEnd(current, asked record.LeaderEpoch) EpochEndResult {
+	v := r.view.Load()
+	res := EpochEndResult{Code: v.fence(current, false), EpochEnd: cluster.EpochEnd{Epoch: record.NoEpoch, End: -1}}
+	if res.Code != cluster.CodeNone {
+		return res
+	}
+	if end, ok := v.epochs.End(asked, v.logEnd); ok {
+		res.EpochEnd = end
+	}
+	return res
+}
+
+// replicaReader reads a leader's log for a follower, up to the log end.
+type replicaReader struct {
+	p     *reader
+	epoch record.LeaderEpoch
+}
+
+var _ fetcher.Reader = replicaReader{}
+
+// ReadReplica implements fetcher.Reader. It ends with an error when this is no longer the leadership that admitted the follower.
+func (r replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Range, end, highWatermark, logStart record.Offset, err error) {
+	for attempt := 0; ; attempt++ {
+		v := r.p.view.Load()
+		if v.role != RoleLeader || v.leaderEpoch != r.epoch {
+			return nil, 0, 0, 0, cluster.Refuse(cluster.CodeNotLeader, "the replica does not lead under that epoch any more")
+		}
+		slice, err := v.log.Read(from, max, v.logEnd)
+		if errors.Is(err, segment.ErrStaleView) && attempt < staleRetries {
+			continue
+		}
+		if err != nil {
+			return nil, 0, 0, 0, &replicaReadError{code: readCode(err), err: err}
+		}
+		if slice.Len() == 0 {
+			return nil, from, v.highWatermark, v.logStart, nil
+		}
+		out, end, err := bounded(slice)
+		return out, end, v.highWatermark, v.logStart, err
+	}
+}
+
+// replicaReadError says why a follower cannot be served, with a code for it.
+type replicaReadError struct {
+	code cluster.Code
+	err  error
+}
+
+func (e *replicaReadError) Error() string { return "partition: read for a follower: " + e.err.Error() }
+
+func (e *replicaReadError) Unwrap() []error {
+	return []error{e.err, cluster.Refuse(e.code, e.err.Error())}
+}
+
+// memoryRange is a range of batches in memory.
+type memoryRange []byte
+
+func (m memoryRange) Len() int { return len(m) }
+
+func (m memoryRange) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(m)
+	return int64(n), err
+}
+
+func (m memoryRange) AppendTo(dst []byte) ([]byte, error) { return append(dst, m...), nil }
+
+func (m memoryRange) Release() {}
+
+// bounded finds where a slice ends. A slice does not know; its batches do.
+func bounded(s segment.Slice) (fetcher.Range, record.Offset, error) {
+	defer s.Release()
+	b, err := s.AppendTo(make([]byte, 0, s.Len()))
+	if err != nil {
+		return nil, 0, err
+	}
+	var end record.Offset
+	err = record.Split(b, func(b record.Batch) error {
+		end = b.NextOffset()
+		return nil
+	})
+	return memoryRange(b), end, err
+}

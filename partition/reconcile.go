@@ -1,0 +1,297 @@
+package partition
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/replication"
+	"github.com/moldau-log/moldau/segment"
+)
+
+// Reconcile makes the local replicas what the metadata says: it creates, opens and removes them, and tells each what has changed for it. self is this
+// broker's present registration. Nothing is done before the image has it: a broker acts on no partition as an earlier life of itself. Only what
+// differs from the image of the last call is touched, whatever d.Old is. It waits for the disk.
+//
+// A replica is removed only when a committed tombstone names it in this data directory. One that is simply not known any more is parked: closed,
+// reported and kept (case 149).
+func (m *Manager) Reconcile(d *cluster.Delta, self cluster.BrokerEpoch) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	me, ok := d.New.Broker(m.options.Broker)
+	if m.closed || !ok || self == cluster.NoBrokerEpoch || me.Epoch != self {
+		return
+	}
+	plan := m.plan(cluster.Diff(m.last, d.New), self != m.self)
+	m.carryOut(plan, d.New)
+	m.last, m.self = d.New, self
+}
+
+// plan is what a change of the metadata asks for. Each list is in key order.
+type plan struct {
+	create []place
+	tell   []*Runner           // of a change of their partition
+	set    []*Runner           // of a change of their configuration
+	remove []cluster.Tombstone // replicas to be deleted; perhaps they are gone already
+	park   []*Runner
+	change map[cluster.TopicPartition]bool // tp is in tell or create
+}
+
+// plan compares the metadata with what is here.
+func (m *Manager) plan(d *cluster.Delta, first bool) *plan {
+	p := &plan{change: map[cluster.TopicPartition]bool{}}
+	doomed := m.tombstones(d, first)
+	for c := range d.Partitions() {
+		m.planPartition(p, c.Key, c.New, d.New, doomed)
+	}
+	for _, t := range slices.SortedFunc(keys(doomed), compareTombstones) {
+		p.remove = append(p.remove, t)
+	}
+	brokers := map[cluster.BrokerID]bool{}
+	for c := range d.Brokers() {
+		brokers[c.Key] = true
+	}
+	all := first || clusterDefaultChanged(d)
+	topics := map[cluster.TopicID]bool{}
+	for c := range d.Topics() {
+		topics[c.Key] = c.Old != nil
+	}
+	for _, r := range m.sorted() {
+		m.planRunner(p, r, d.New, brokers, all || topics[r.tp.Topic])
+	}
+	return p
+}
+
+func keys(m map[cluster.Tombstone]bool) func(func(cluster.Tombstone) bool) {
+	return func(yield func(cluster.Tombstone) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// tombstones are the marks for this data directory: the new ones, or all at the first time.
+func (m *Manager) tombstones(d *cluster.Delta, first bool) map[cluster.Tombstone]bool {
+	doomed := map[cluster.Tombstone]bool{}
+	add := func(t cluster.Tombstone) {
+		if t.Directory == m.options.Directory && !m.assigned(d.New, t.Partition) {
+			doomed[t] = true
+		}
+	}
+	if first {
+		for t := range d.New.TombstonesIn(m.options.Directory) {
+			add(t)
+		}
+		return doomed
+	}
+	for c := range d.Tombstones() {
+		if d.New.HasTombstone(c.Key) {
+			add(c.Key)
+		}
+	}
+	return doomed
+}
+
+// assigned reports whether a partition has a replica in this data directory.
+func (m *Manager) assigned(image *cluster.Image, tp cluster.TopicPartition) bool {
+	p, ok := image.Partition(tp)
+	return ok && m.here(p)
+}
+
+// here reports whether the metadata places a replica into this data directory. An unset directory is one that the holder has not reported yet.
+func (m *Manager) here(p *cluster.Partition) bool {
+	if !p.HasReplica(m.options.Broker) {
+		return false
+	}
+	dir := p.Directory(m.options.Broker)
+	return dir == m.options.Directory || dir.IsZero()
+}
+
+// planPartition looks at one changed partition.
+func (m *Manager) planPartition(p *plan, tp cluster.TopicPartition, state *cluster.Partition, image *cluster.Image, doomed map[cluster.Tombstone]bool) {
+	if state == nil || !m.here(state) {
+		return // planRunner parks or leaves it to its tombstone
+	}
+	p.change[tp] = true
+	if _, ok := m.Get(tp); ok {
+		return
+	}
+	t, ok := image.Topic(tp.Topic)
+	if !ok {
+		m.options.Log.Error("partition without a topic in the metadata", slog.String("partition", tp.String()))
+		return
+	}
+	p.create = append(p.create, place{tp: tp, dir: filepath.Join(m.root, tp.String()), identity: segment.Identity{
+		TopicID: tp.Topic, Topic: t.Name, Partition: tp.Partition, ClusterID: image.ClusterID().String(),
+	}})
+}
+
+// planRunner looks at one local replica.
+func (m *Manager) planRunner(p *plan, r *Runner, image *cluster.Image, brokers map[cluster.BrokerID]bool, configure bool) {
+	state, known := image.Partition(r.tp)
+	if !known || !m.here(state) {
+		if !image.HasTombstone(cluster.Tombstone{Partition: r.tp, Directory: m.options.Directory}) {
+			p.park = append(p.park, r)
+		} else {
+			p.remove = appendNew(p.remove, cluster.Tombstone{Partition: r.tp, Directory: m.options.Directory})
+		}
+		return
+	}
+	touched := slices.ContainsFunc(state.Replicas, func(b cluster.BrokerID) bool { return brokers[b] })
+	// min.insync.replicas depends on the replicas, so a changed partition is configured too.
+	if configure || p.change[r.tp] {
+		p.set = append(p.set, r)
+	}
+	if touched || configure || p.change[r.tp] {
+		p.tell = append(p.tell, r)
+	}
+}
+
+func appendNew(s []cluster.Tombstone, t cluster.Tombstone) []cluster.Tombstone {
+	if slices.Contains(s, t) {
+		return s
+	}
+	return append(s, t)
+}
+
+func clusterDefaultChanged(d *cluster.Delta) bool {
+	for c := range d.Configs() {
+		if c.Key.Kind == cluster.ConfigClusterDefault {
+			return true
+		}
+	}
+	return false
+}
+
+// carryOut executes a plan.
+func (m *Manager) carryOut(p *plan, image *cluster.Image) {
+	m.removeAll(p.remove)
+	m.parkAll(p.park)
+	var mu sync.Mutex // guards created
+	var created []*Runner
+	m.each(len(p.create), func(i int) {
+		o := m.open(p.create[i])
+		r := m.adopt(o)
+		if o.err != nil {
+			m.options.Outputs.Offline(o.tp, o.err)
+		}
+		mu.Lock()
+		created = append(created, r)
+		mu.Unlock()
+	})
+	for _, r := range append(p.set, created...) {
+		m.configure(r, image)
+	}
+	for _, r := range append(p.tell, created...) {
+		m.tell(r, image)
+	}
+}
+
+// configure gives a runner its topic's effective configuration.
+func (m *Manager) configure(r *Runner, image *cluster.Image) {
+	t, ok := image.Topic(r.tp.Topic)
+	state, known := image.Partition(r.tp)
+	if !ok || !known {
+		return
+	}
+	c := &configuration{config: image.TopicConfig(t), minISR: image.MinISR(t, state)}
+	r.put(message{kind: kindConfigure, other: c}, 0)
+}
+
+// tell gives a runner its partition's state and what is known of the replicas' brokers.
+func (m *Manager) tell(r *Runner, image *cluster.Image) {
+	state, ok := image.Partition(r.tp)
+	if !ok {
+		return
+	}
+	in := &replication.PartitionChanged{State: state, Peers: make([]replication.Peer, len(state.Replicas))}
+	for i, b := range state.Replicas {
+		in.Peers[i] = replication.Peer{Broker: b, Epoch: cluster.NoBrokerEpoch}
+		if broker, ok := image.Broker(b); ok {
+			in.Peers[i].Epoch, in.Peers[i].Eligible = broker.Epoch, broker.Eligible() && image.Holds(state, b)
+		}
+	}
+	r.put(message{kind: kindInput, other: in}, 0)
+}
+
+// removeAll deletes replicas and reports those that are gone.
+func (m *Manager) removeAll(tombstones []cluster.Tombstone) {
+	if len(tombstones) == 0 {
+		return
+	}
+	errs := make([]error, len(tombstones))
+	m.each(len(tombstones), func(i int) { errs[i] = m.removeOne(tombstones[i].Partition) })
+	var gone []cluster.Tombstone
+	for i, t := range tombstones {
+		if errs[i] != nil {
+			m.options.Log.Error("replica not removed", slog.String("partition", t.Partition.String()), slog.Any("error", errs[i]))
+			continue
+		}
+		gone = append(gone, t)
+	}
+	if len(gone) > 0 {
+		m.options.Outputs.Removed(gone)
+	}
+}
+
+// removeOne deletes one replica: of a runner, or of a directory that could not be opened or was parked.
+func (m *Manager) removeOne(tp cluster.TopicPartition) error {
+	if r, ok := m.Get(tp); ok {
+		err := <-r.halt((*Partition).Remove)
+		if err != nil {
+			return err
+		}
+		m.runners.Delete(tp)
+	}
+	dir := filepath.Join(m.root, tp.String())
+	if _, err := m.options.FS.Stat(dir); err != nil {
+		return nil // it is gone
+	}
+	// Renamed first, so that a half-deleted directory is never taken for a replica.
+	if err := m.options.FS.Rename(dir, dir+deletedSuffix); err != nil {
+		return err
+	}
+	if err := m.options.FS.SyncDir(m.root); err != nil {
+		return err
+	}
+	return m.options.FS.RemoveAll(dir + deletedSuffix)
+}
+
+// parkAll closes replicas that metadata does not know, and keeps them.
+func (m *Manager) parkAll(runners []*Runner) {
+	if len(runners) == 0 {
+		return
+	}
+	m.each(len(runners), func(i int) {
+		r := runners[i]
+		if err := <-r.halt((*Partition).Close); err != nil {
+			m.options.Log.Warn("parked replica not closed cleanly", slog.String("directory", r.dir), slog.Any("error", err))
+		}
+		m.runners.Delete(r.tp)
+	})
+	dirs := make([]string, len(runners))
+	for i, r := range runners {
+		dirs[i] = r.dir
+	}
+	m.options.Outputs.Parked(dirs)
+}
+
+// Forget is for tests of a crash: it lets go of everything without any mark.
+func (m *Manager) forget(ctx context.Context) {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	close(m.stop)
+	m.stopped.Wait()
+	for _, r := range m.sorted() {
+		select {
+		case <-r.halt(func(p *Partition) error { p.Abandon(); return nil }):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package partition
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication"
+)
+
+// replayBytes is how much log is read at once to rebuild producer state.
+const replayBytes = 1 << 20
+
+// loadProducers rebuilds the producer state from the newest snapshot and the batches behind it.
+func (p *Partition) loadProducers() error {
+	at, state, ok := p.log.ProducerSnapshot()
+	p.producers = newProducers()
+	if ok {
+		decoded, err := decodeProducers(state)
+		if err != nil {
+			p.env.log.Warn("producer snapshot not readable; the log is read instead", p.attrs(slog.Any("error", err))...)
+			ok = false
+		} else {
+			p.producers = decoded
+		}
+	}
+	if !ok {
+		at = p.log.Start()
+	}
+	return p.replay(max(at, p.log.Start()))
+}
+
+// replay applies the batches from an offset on. Their time of append is not known, so the newest timestamp stands for it.
+func (p *Partition) replay(from record.Offset) error {
+	var buf []byte
+	for v := p.log.View(); from < v.End(); {
+		slice, err := v.Read(from, replayBytes, v.End())
+		if err != nil {
+			return fmt.Errorf("partition: rebuild producer state at %d: %w", from, err)
+		}
+		if slice.Len() == 0 {
+			return nil
+		}
+		buf, err = slice.AppendTo(buf[:0])
+		slice.Release()
+		if err == nil {
+			err = record.Split(buf, func(b record.Batch) error {
+				if b.BaseOffset() >= from {
+					p.producers.apply(b.Head, max(b.MaxTimestamp(), 0))
+				}
+				from = max(from, b.NextOffset())
+				return nil
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("partition: rebuild producer state at %d: %w", from, err)
+		}
+	}
+	return nil
+}
+
+// Maintain does what is due now and then: retention, which only a leader decides, producer expiry, and a checkpoint that keeps recovery short.
+func (p *Partition) Maintain() {
+	p.endGather()
+	if p.broken != nil || p.replica.Role() == replication.Offline {
+		return
+	}
+	p.producers.expire(p.wallMs - p.env.expiry.Milliseconds())
+	if p.replica.Role() == replication.Leader {
+		p.retain()
+	}
+	if p.log.End() != p.checkpointed && p.log.Err() == nil {
+		if err := p.log.Checkpoint(); err != nil {
+			p.logError(err, "checkpoint not written")
+		}
+		p.checkpointed = p.log.End()
+	}
+}
+
+// retain deletes what the topic no longer keeps, below the watermark.
+func (p *Partition) retain() {
+	deleted, start, err := p.log.Retain(p.wallMs, p.replica.HighWatermark())
+	if err != nil {
+		p.logError(err, "retention pass failed")
+		return
+	}
+	if start > p.replica.LogStart() {
+		p.env.log.Info("old segments deleted", p.attrs(slog.Int("segments", deleted), slog.Int64("log_start", int64(start)))...)
+		p.startMoved()
+	}
+}
+
+// Stop ends the partition's part in replication: whoever waits is answered.
+func (p *Partition) Stop() {
+	if p.broken == nil {
+		p.Step(&replication.Stop{})
+	}
+}
+
+// Flushing reports whether a flush is under way: the log must stay until its end was told.
+func (p *Partition) Flushing() bool { return p.flusher.inFlight }
+
+// Close closes the log with the clean mark, after Stop. Nothing may be called afterwards.
+func (p *Partition) Close() error {
+	if p.log == nil {
+		return nil
+	}
+	if p.broken != nil || p.log.Err() != nil {
+		p.log.Abandon()
+		return nil // what is wrong was reported when it happened
+	}
+	if err := p.log.Flush(); err != nil {
+		p.log.Abandon()
+		return fmt.Errorf("partition: close %s: %w", p.tp, err)
+	}
+	if p.appendedSince > 0 && p.producers.len() > 0 {
+		p.writeSnapshot(p.log.End(), p.producers.encode())
+	}
+	if err := p.log.Close(); err != nil {
+		return fmt.Errorf("partition: close %s: %w", p.tp, err)
+	}
+	return nil
+}
+
+// Remove deletes the log's files, after Stop. Nothing may be called afterwards.
+func (p *Partition) Remove() error {
+	if p.log == nil {
+		return nil
+	}
+	if err := p.log.Remove(); err != nil {
+		return fmt.Errorf("partition: remove %s: %w", p.tp, err)
+	}
+	return nil
+}
+
+// Abandon lets go of the log without any mark, as a crash would.
+func (p *Partition) Abandon() {
+	if p.log != nil {
+		p.log.Abandon()
+	}
+}

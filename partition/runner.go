@@ -1,0 +1,396 @@
+package partition
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication"
+	"github.com/moldau-log/moldau/replication/fetcher"
+	"github.com/moldau-log/moldau/replication/session"
+)
+
+// Runner is one replica with the goroutine that owns it. The goroutine exists while there are inputs and ends when there are none, so that an idle
+// partition costs memory only. All inputs that have come since the last turn are taken together: requests of several connections go into the log with
+// one write and are flushed with one fsync. Its methods may be called from any goroutine.
+type Runner struct {
+	manager *Manager
+	tp      cluster.TopicPartition
+	topic   string
+	dir     string
+	reader  reader
+
+	mu      sync.Mutex // guards what follows, up to space
+	inbox   []message
+	acks    []replication.FollowerAck // the newest of each follower
+	running bool                      // the goroutine exists
+	closed  bool                      // nothing is taken any more
+	// space is closed when a full inbox has been emptied; nil while nobody waits.
+	space chan struct{}
+
+	// These belong to the goroutine.
+	partition *Partition
+	spare     []message
+	spareAcks []replication.FollowerAck
+	stopping  *stop
+	armed     time.Duration // for when a tick is set, 0 for none
+
+	config atomic.Pointer[cluster.TopicConfig]
+}
+
+// kind says what a message is.
+type kind int8
+
+const (
+	kindProduce kind = iota
+	kindData
+	kindSubscribe
+	kindUnsubscribe
+	kindInput // any other input of the machine
+	kindConfigure
+	kindFlushed
+	kindTick
+	kindMaintain
+	kindStatus
+	kindStop
+)
+
+// message is one input on its way to the partition.
+type message struct {
+	kind    kind
+	produce ProduceRequest
+	done    *Completion
+	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *configuration, *flushEnd, chan<- Status, *stop
+}
+
+type delivery struct {
+	leaderEpoch record.LeaderEpoch
+	data        session.Data
+	recycle     func()
+}
+
+type subscriber struct {
+	follower cluster.BrokerID
+	epoch    cluster.BrokerEpoch
+	request  session.Subscribe
+	sink     fetcher.Sink
+}
+
+type unsubscriber struct {
+	follower cluster.BrokerID
+	id       session.SubscriptionID
+}
+
+type configuration struct {
+	config cluster.TopicConfig
+	minISR int
+}
+
+type flushEnd struct {
+	job *FlushJob
+	err error
+}
+
+// stop ends a runner. finish is what is done with the partition when no flush is under way any more.
+type stop struct {
+	finish func(*Partition) error
+	done   chan error // capacity 1
+}
+
+// Partition names the partition.
+func (r *Runner) Partition() cluster.TopicPartition { return r.tp }
+
+// Topic is the topic's name.
+func (r *Runner) Topic() string { return r.topic }
+
+// Role is what the replica is at present.
+func (r *Runner) Role() Role { return r.reader.view.Load().role }
+
+// put hands a message over; false when limit messages wait already or the runner is closed. Messages of which there is naturally a bounded number
+// come with no limit.
+func (r *Runner) put(m message, limit int) bool {
+	r.mu.Lock()
+	if r.closed || (limit > 0 && len(r.inbox) >= limit) {
+		r.mu.Unlock()
+		return false
+	}
+	r.inbox = append(r.inbox, m)
+	r.start()
+	r.mu.Unlock()
+	return true
+}
+
+// start makes sure that the goroutine exists. The caller holds mu.
+func (r *Runner) start() {
+	if !r.running {
+		r.running = true
+		go r.run()
+	}
+}
+
+// run takes turns until there is nothing to do.
+func (r *Runner) run() {
+	for {
+		r.mu.Lock()
+		if len(r.inbox) == 0 && len(r.acks) == 0 {
+			r.running = false
+			r.mu.Unlock()
+			return
+		}
+		batch, acks := r.inbox, r.acks
+		r.inbox, r.acks = r.spare[:0], r.spareAcks[:0]
+		if r.space != nil {
+			close(r.space)
+			r.space = nil
+		}
+		r.mu.Unlock()
+
+		r.turn(batch, acks)
+		clear(batch)
+		r.spare, r.spareAcks = batch[:0], acks[:0]
+	}
+}
+
+// turn handles a batch of inputs.
+func (r *Runner) turn(batch []message, acks []replication.FollowerAck) {
+	clock := r.manager.options.Clock
+	r.partition.Begin(clock.Now(), clock.WallMs())
+	for next := 0; next < len(batch); {
+		next = r.handleFrom(batch, next)
+	}
+	for next := 0; next < len(acks); {
+		next = r.acksFrom(acks, next)
+	}
+	r.settle()
+}
+
+// handleFrom handles messages until one breaks an invariant, and returns which comes next.
+func (r *Runner) handleFrom(batch []message, next int) (reached int) {
+	reached = next
+	defer func() { r.recover(recover()) }()
+	for reached < len(batch) {
+		m := &batch[reached]
+		reached++
+		r.handle(m)
+	}
+	return reached
+}
+
+func (r *Runner) acksFrom(acks []replication.FollowerAck, next int) (reached int) {
+	reached = next
+	defer func() { r.recover(recover()) }()
+	for reached < len(acks) {
+		ack := &acks[reached]
+		reached++
+		if r.partition.broken == nil {
+			r.partition.Step(ack)
+		}
+	}
+	return reached
+}
+
+// recover takes the partition offline when an invariant broke. Any other panic is a bug of another kind and goes on.
+func (r *Runner) recover(value any) {
+	if value == nil {
+		return
+	}
+	violation, ok := invariant.Recovered(value)
+	if !ok {
+		panic(value)
+	}
+	r.manager.env.meters.violations.Inc()
+	r.partition.Break(violation)
+}
+
+// handle executes one message.
+func (r *Runner) handle(m *message) {
+	p := r.partition
+	switch m.kind {
+	case kindProduce:
+		p.Produce(m.produce, m.done)
+	case kindData:
+		d := m.other.(*delivery)
+		p.Deliver(d.leaderEpoch, d.data, d.recycle)
+	case kindSubscribe:
+		s := m.other.(*subscriber)
+		p.Subscribe(s.follower, s.epoch, s.request, s.sink)
+	case kindUnsubscribe:
+		u := m.other.(*unsubscriber)
+		p.Unsubscribe(u.follower, u.id)
+	case kindInput:
+		if p.broken == nil {
+			p.Step(m.other.(replication.Input))
+		}
+	case kindConfigure:
+		c := m.other.(*configuration)
+		p.Configure(c.config, c.minISR)
+	case kindFlushed:
+		f := m.other.(*flushEnd)
+		p.FlushDone(f.job, f.err)
+	case kindTick:
+		r.armed = 0
+		if p.broken == nil {
+			p.Step(&p.in.tick)
+		}
+	case kindMaintain:
+		p.Maintain()
+	case kindStatus:
+		p.endGather()
+		m.other.(chan<- Status) <- p.Status()
+	case kindStop:
+		p.Stop()
+		r.stopping = m.other.(*stop)
+	}
+}
+
+// settle ends a turn.
+func (r *Runner) settle() {
+	var s Settled
+	func() {
+		defer func() { r.recover(recover()) }()
+		s = r.partition.Settle()
+	}()
+	if r.partition.changed { // an invariant broke in Settle
+		r.partition.show()
+	}
+	if s.Flush != nil {
+		r.manager.pool.submit(r, s.Flush)
+	}
+	if s.Deadline > 0 && (r.armed == 0 || s.Deadline < r.armed) {
+		r.armed = s.Deadline
+		r.manager.deadlines.set(r, s.Deadline)
+	}
+	if r.stopping != nil && !r.partition.Flushing() {
+		r.finish()
+	}
+}
+
+// finish closes or removes the log and refuses what is still in the inbox.
+func (r *Runner) finish() {
+	err := r.stopping.finish(r.partition)
+	r.mu.Lock()
+	r.closed = true
+	left := r.inbox
+	r.inbox, r.acks = nil, nil
+	if r.space != nil {
+		close(r.space)
+		r.space = nil
+	}
+	r.mu.Unlock()
+	r.reader.waiters.close()
+	for i := range left {
+		left[i].refuse(r)
+	}
+	r.manager.deadlines.drop(r)
+	r.stopping.done <- err
+	r.stopping = nil
+}
+
+// refuse answers a message that comes too late.
+func (m *message) refuse(r *Runner) {
+	switch m.kind {
+	case kindProduce:
+		m.refuseProduce(cluster.CodeShuttingDown)
+	case kindData:
+		m.other.(*delivery).recycle()
+	case kindSubscribe:
+		s := m.other.(*subscriber)
+		s.sink.Refused(session.Refused{ID: s.request.ID, Code: cluster.CodeShuttingDown, LeaderEpoch: record.NoEpoch, LogStart: -1})
+	case kindStatus:
+		m.other.(chan<- Status) <- r.lastStatus()
+	case kindStop:
+		m.other.(*stop).done <- nil
+	}
+}
+
+func (m *message) refuseProduce(code cluster.Code) {
+	if m.produce.Release != nil {
+		m.produce.Release()
+	}
+	m.done.complete(ProduceResult{Code: code, BaseOffset: -1, LogStart: -1, AppendTimeMs: -1, Leader: cluster.NoBroker, LeaderEpoch: record.NoEpoch})
+}
+
+// Produce hands a batch to the partition. It blocks only while the inbox is full, at most until the request's deadline. The answer comes
+// through done, perhaps before Produce returns.
+func (r *Runner) Produce(req ProduceRequest, done *Completion) {
+	m := message{kind: kindProduce, produce: req, done: done}
+	if !r.put(m, r.manager.options.InboxSize) {
+		r.produceSlowly(m)
+	}
+}
+
+// produceSlowly waits for room in the inbox.
+func (r *Runner) produceSlowly(m message) {
+	clock := r.manager.options.Clock
+	timer := time.NewTimer(max(0, m.produce.Deadline-clock.Now()))
+	defer timer.Stop()
+	for {
+		r.mu.Lock()
+		if r.closed {
+			r.mu.Unlock()
+			m.refuseProduce(cluster.CodeShuttingDown)
+			return
+		}
+		if len(r.inbox) < r.manager.options.InboxSize {
+			r.inbox = append(r.inbox, m)
+			r.start()
+			r.mu.Unlock()
+			return
+		}
+		if r.space == nil {
+			r.space = make(chan struct{})
+		}
+		space := r.space
+		r.mu.Unlock()
+		select {
+		case <-space:
+		case <-timer.C:
+			m.refuseProduce(cluster.CodeOverloaded)
+			return
+		}
+	}
+}
+
+// Read returns committed records over an atomic view, without waiting.
+func (r *Runner) Read(req ReadRequest) ReadResult { return r.reader.read(req) }
+
+// Wait registers w: wake receives a value, without blocking, once the high watermark is above the given offset, or at any other change that
+// a parked fetch wants to know of. If that is already so, it wakes at once. It returns false when the partition has too many waiters or is closed.
+func (r *Runner) Wait(w *Waiter, above record.Offset, wake chan<- struct{}) bool {
+	w.Cancel()
+	before := r.reader.view.Load()
+	w.above, w.wake = above, wake
+	if !r.reader.waiters.add(w) {
+		return false
+	}
+	// What happened before the registration woke nobody.
+	if now := r.reader.view.Load(); now.highWatermark > above || now.role != before.role || now.leaderEpoch != before.leaderEpoch {
+		w.Cancel()
+		w.fire()
+	}
+	return true
+}
+
+// ListOffset answers a ListRequest over an atomic view. Kinds that search by time read indexes and records from disk.
+func (r *Runner) ListOffset(req ListRequest) (ListResult, error) { return r.reader.list(req) }
+
+// EpochEnd says where a leader epoch ends; current fences the request (record.NoEpoch: not).
+func (r *Runner) EpochEnd(current, asked record.LeaderEpoch) EpochEndResult {
+	return r.reader.epochEnd(current, asked)
+}
+
+// halt stops the runner and does finish with its partition; it returns what finish returned.
+func (r *Runner) halt(finish func(*Partition) error) <-chan error {
+	s := &stop{finish: finish, done: make(chan error, 1)}
+	if !r.put(message{kind: kindStop, other: s}, 0) {
+		s.done <- nil
+	}
+	return s.done
+}
+
+// String names the runner in logs.
+func (r *Runner) String() string { return fmt.Sprintf("%s-%d", r.topic, r.tp.Partition) }
