@@ -53,7 +53,7 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 
 // scan lists the replicas on disk, and finishes deletions that were begun.
 func (m *Manager) scan(report *LoadReport) ([]place, error) {
-	if err := m.options.FS.MkdirAll(m.root); err != nil {
+	if err := m.makeRoot(); err != nil {
 		return nil, fmt.Errorf("partition: load: %w", err)
 	}
 	names, err := m.options.FS.ReadDir(m.root)
@@ -90,6 +90,18 @@ func (m *Manager) scan(report *LoadReport) ([]place, error) {
 		found = append(found, place{tp: tp, dir: dir, identity: id})
 	}
 	return found, nil
+}
+
+// makeRoot makes the directory of the replicas, durably: a power cut must not take the names of directories whose logs were flushed.
+func (m *Manager) makeRoot() error {
+	fsys := m.options.FS
+	if err := fsys.MkdirAll(m.root); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(m.options.Root); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(m.options.Root))
 }
 
 // parseDir reads the name of a partition's directory, which TopicPartition.String gives.
@@ -132,7 +144,7 @@ func (m *Manager) open(at place) opening {
 // adopt makes a runner of an opened log.
 func (m *Manager) adopt(o opening) *Runner {
 	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir}
-	r.reader.lease = m.leased
+	r.reader.lease, r.reader.log = m.leased, o.log
 	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
 	if o.log != nil {
 		if err := p.loadProducers(); err != nil {

@@ -117,10 +117,11 @@ func (p *Partition) step(in replication.Input) {
 	for i := 0; i < len(p.queue); i++ {
 		next := p.queue[i]
 		p.flight.note(p.now, next)
-		p.execute(p.replica.Step(p.now, next))
+		effects := p.replica.Step(p.now, next)
+		p.changed = true
+		p.execute(effects)
 	}
 	p.queue = p.queue[:0]
-	p.changed = true
 }
 
 // execute does what the machine asks for, in the order of the fields.
@@ -139,6 +140,9 @@ func (p *Partition) execute(e *replication.Effects) {
 		}
 	}
 	p.flusher.wanted = p.flusher.wanted || e.Flush
+	if e.Watermark || e.RoleChanged {
+		p.show() // before anybody is answered: who was told of a record may ask for it, and for the latest offset
+	}
 	if e.RoleChanged {
 		p.roleChanged()
 	}

@@ -14,17 +14,22 @@ import (
 // staleRetries is how often a read takes a new view when the log has changed under the one it had.
 const staleRetries = 3
 
-// read answers a consumer, or a tool, over one view: no lock, no waiting.
+// read answers a consumer, or a tool, over one view: no lock, no waiting. A segment may be deleted before the view that says so is out; then the log
+// itself is asked what it has now.
 func (r *reader) read(req ReadRequest) ReadResult {
-	for attempt := 0; ; attempt++ {
-		res := r.view.Load().read(req)
-		if !errors.Is(res.Err, segment.ErrStaleView) || attempt == staleRetries {
+	v := r.view.Load()
+	res := v.read(req, v.log)
+	for attempt := 0; errors.Is(res.Err, segment.ErrStaleView); attempt++ {
+		if attempt == staleRetries {
+			res.Code = cluster.CodeOffsetNotAvailable
 			return res
 		}
+		res = r.view.Load().read(req, r.log.View())
 	}
+	return res
 }
 
-func (v *view) read(req ReadRequest) ReadResult {
+func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
 	res := ReadResult{
 		Code: v.fence(req.LeaderEpoch, req.Follower), HighWatermark: v.highWatermark, LastStable: v.highWatermark,
 		LogStart: v.logStart, LogEnd: v.logEnd, Leader: v.leader, LeaderEpoch: v.leaderEpoch,
@@ -43,7 +48,7 @@ func (v *view) read(req ReadRequest) ReadResult {
 	case req.Offset >= v.highWatermark:
 		return res // between the watermark and the end: nothing yet, and no reason to send anybody away (case 31)
 	}
-	slice, err := v.log.Read(req.Offset, req.MaxBytes, v.highWatermark)
+	slice, err := log.Read(req.Offset, req.MaxBytes, v.highWatermark)
 	if err != nil {
 		res.Code, res.Err = readCode(err), err
 		return res
@@ -160,7 +165,11 @@ func (r replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Ran
 		if v.role != RoleLeader || v.leaderEpoch != r.epoch {
 			return nil, 0, 0, 0, cluster.Refuse(cluster.CodeNotLeader, "the replica does not lead under that epoch any more")
 		}
-		slice, err := v.log.Read(from, max, v.logEnd)
+		log := v.log
+		if attempt > 0 {
+			log = r.p.log.View()
+		}
+		slice, err := log.Read(from, max, v.logEnd)
 		if errors.Is(err, segment.ErrStaleView) && attempt < staleRetries {
 			continue
 		}

@@ -13,7 +13,7 @@ const replayBytes = 1 << 20
 
 // loadProducers rebuilds the producer state from the newest snapshot and the batches behind it.
 func (p *Partition) loadProducers() error {
-	at, state, ok := p.log.ProducerSnapshot()
+	at, state, ok := p.log.ProducerSnapshots()
 	p.producers = newProducers()
 	if ok {
 		decoded, err := decodeProducers(state)

@@ -240,6 +240,7 @@ func (r *Runner) handle(m *message) {
 		p.Maintain()
 	case kindStatus:
 		p.endGather()
+		p.show() // who has seen a status may read what it says
 		m.other.(chan<- Status) <- p.Status()
 	case kindStop:
 		p.Stop()

@@ -29,6 +29,7 @@ type view struct {
 // reader is what is shared between a partition and those who read it.
 type reader struct {
 	view    atomic.Pointer[view]
+	log     *segment.Log // nil when it could not be opened; only View is called here
 	waiters waiters
 	lease   func() bool // the controller's word holds
 }

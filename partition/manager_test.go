@@ -1,0 +1,394 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/record"
+)
+
+var errDisk = syscall.EIO
+
+func TestProduceAndRead(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1)
+	k.checkProduced(k.produce(sent{values: []string{"a", "b"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	k.checkProduced(k.produce(sent{values: []string{"c"}}.bytes(t), AcksLeader), cluster.CodeNone, 2)
+	k.checkProduced(k.produce(sent{values: []string{"d"}}.bytes(t), AcksNone), cluster.CodeNone, 3)
+	k.checkProduced(k.produce(sent{values: []string{"e"}}.bytes(t), AcksISR), cluster.CodeNone, 4)
+	k.checkValues("a", "b", "c", "d", "e")
+	s := k.runner().Status()
+	if s.Role != RoleLeader || s.HighWatermark != 5 || s.LogEnd != 5 || s.Flushed != 5 || s.SizeBytes == 0 || s.Waiting != 0 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestProduce_IsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		batch []byte
+		epoch record.LeaderEpoch
+		code  cluster.Code
+	}{
+		"garbage":       {[]byte("no batch"), record.NoEpoch, cluster.CodeCorrupt},
+		"too large":     {sent{values: []string{"a"}, padding: 2000}.bytes(t), record.NoEpoch, cluster.CodeTooLarge},
+		"transactional": {sent{values: []string{"a"}, id: 5, txn: true}.bytes(t), record.NoEpoch, cluster.CodeTransactional},
+		"future":        {sent{values: []string{"a"}, ts: 1_800_000_000_000}.bytes(t), record.NoEpoch, cluster.CodeInvalidTimestamp},
+		"old epoch":     {sent{values: []string{"a"}}.bytes(t), 0, cluster.CodeFencedLeaderEpoch},
+		"new epoch":     {sent{values: []string{"a"}}.bytes(t), 9, cluster.CodeUnknownLeaderEpoch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t, vfs.NewMem())
+			r := k.topic(1, 1, cluster.ConfigEntry{Key: "max.message.bytes", Value: "1000"})
+			answer := make(chan ProduceResult, 1)
+			released := 0
+			r.Produce(ProduceRequest{LeaderEpoch: c.epoch, Batch: c.batch, Deadline: k.clock.Now() + time.Minute, Release: func() { released++ }},
+				NewCompletion(func(res ProduceResult) { answer <- res }))
+			k.checkProduced(k.answer(answer), c.code, -1)
+			if s := r.Status(); s.LogEnd != 0 || released != 1 {
+				t.Errorf("log end %d, buffer released %d times", s.LogEnd, released)
+			}
+		})
+	}
+}
+
+func TestLogAppendTime_IsStamped(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1, cluster.ConfigEntry{Key: "message.timestamp.type", Value: "LogAppendTime"})
+	res := k.produce(sent{values: []string{"a"}, ts: 5}.bytes(t), AcksISR)
+	if res.AppendTimeMs != k.clock.WallMs() {
+		t.Errorf("append time %d", res.AppendTimeMs)
+	}
+	read := k.runner().Read(ReadRequest{MaxBytes: 1 << 20, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch})
+	b, err := read.Slice.AppendTo(nil)
+	k.check(err)
+	read.Slice.Release()
+	batch, err := record.Parse(b)
+	k.check(err)
+	k.check(batch.VerifyCRC())
+	if !batch.LogAppendTime() || batch.MaxTimestamp() != k.clock.WallMs() {
+		t.Errorf("batch has log append time %v, timestamp %d", batch.LogAppendTime(), batch.MaxTimestamp())
+	}
+}
+
+func TestPowerCut_KeepsWhatWasAcknowledged(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}, id: 4, seq: 0}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	k.checkProduced(k.produce(sent{values: []string{"b"}, id: 4, seq: 1}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	report := k.restart(disk.CrashClone())
+	if report.Opened != 1 || report.Unclean != 1 || len(report.Damaged) != 0 {
+		t.Errorf("load report %+v", report)
+	}
+	k.elect(1)
+	k.checkValues("a", "b")
+	// The producer state was rebuilt from the log: the retry of b is recognised.
+	k.checkProduced(k.produce(sent{values: []string{"b"}, id: 4, seq: 1}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	k.checkProduced(k.produce(sent{values: []string{"c"}, id: 4, seq: 2}.bytes(t), AcksISR), cluster.CodeNone, 2)
+	k.checkValues("a", "b", "c")
+}
+
+func TestCleanStop_ReopensWithoutRecovery(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	k.produce(sent{values: []string{"a"}, id: 4, seq: 0}.bytes(t), AcksISR)
+	k.check(k.manager.Close(context.Background()))
+	report := k.start()
+	if report.Opened != 1 || report.Unclean != 0 {
+		t.Errorf("load report %+v", report)
+	}
+	k.elect(1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}, id: 4, seq: 0}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	k.checkValues("a")
+}
+
+func TestClosedManager_Refuses(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(1, 1)
+	k.check(k.manager.Close(context.Background()))
+	k.checkProduced(k.answer(call(r, sent{values: []string{"a"}}.bytes(t), AcksISR, k.clock.Now()+time.Minute)), cluster.CodeShuttingDown, -1)
+	if s := r.Status(); s.Partition != testTP {
+		t.Errorf("status of a closed runner: %+v", s)
+	}
+	var w Waiter
+	if r.Wait(&w, 0, make(chan struct{}, 1)) {
+		t.Error("a closed runner takes waiters")
+	}
+}
+
+func TestCase9_FailedFsyncIsNeverRetriedAsSuccess(t *testing.T) {
+	disk := vfs.NewInjector(vfs.NewMem(), nil)
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	disk.Add(vfs.Rule{Op: vfs.OpSync, Glob: "*.log", Count: 1, Err: errDisk})
+	res := k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR)
+	k.checkProduced(res, cluster.CodeStorage, 1) // appended, fate unknown
+	k.outputs.await(t, "report", func() bool { return len(k.outputs.offline) == 1 })
+	if !errors.Is(k.outputs.offline[0], errDisk) {
+		t.Errorf("reported %v", k.outputs.offline[0])
+	}
+	// The disk works again; the log stays offline all the same.
+	k.checkProduced(k.produce(sent{values: []string{"c"}}.bytes(t), AcksISR), cluster.CodeStorage, -1)
+	if _, code := k.manager.Leader(testTP); code != cluster.CodeStorage {
+		t.Errorf("Leader: %s", code)
+	}
+	if s := k.runner().Status(); s.Role != RoleOffline || s.HighWatermark != 1 || s.Reason == "" {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestCase12_FullDiskRefusesAndGoesOn(t *testing.T) {
+	disk := vfs.NewInjector(vfs.NewMem(), nil)
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}, id: 3, seq: 0}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	disk.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "*.log", Count: 1, Err: syscall.ENOSPC, Short: 30})
+	k.checkProduced(k.produce(sent{values: []string{"b"}, id: 3, seq: 1}.bytes(t), AcksISR), cluster.CodeStorage, -1)
+	// What follows it in flight does not slip in before it, and its retry is no duplicate.
+	k.checkProduced(k.produce(sent{values: []string{"c"}, id: 3, seq: 2}.bytes(t), AcksISR), cluster.CodeOutOfOrderSequence, -1)
+	k.checkProduced(k.produce(sent{values: []string{"b"}, id: 3, seq: 1}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	k.checkProduced(k.produce(sent{values: []string{"c"}, id: 3, seq: 2}.bytes(t), AcksISR), cluster.CodeNone, 2)
+	k.checkValues("a", "b", "c")
+}
+
+func TestCase39_WatermarkStandsStillBelowMinISR(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1)
+	k.put(testTP, 3, 1, 2)
+	old, _ := k.image.Partition(testTP)
+	alone := old.Clone()
+	alone.ISR, alone.PartitionEpoch = []cluster.BrokerID{1}, alone.PartitionEpoch+1
+	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, alone) })
+	k.reconcile()
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNotEnoughReplicas, -1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksLeader), cluster.CodeNone, 0)
+	if s := k.runner().Status(); s.HighWatermark != 0 || s.LogEnd != 1 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestCase142_NothingIsWrittenUnderAnEpochOfAnEarlierLife(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	k.restart(disk.CrashClone())
+	// An image from before the registration of this life says that broker 1 leads; it is not acted upon.
+	before := k.epoch
+	k.manager.Reconcile(cluster.Diff(cluster.EmptyImage(), k.image), before+100)
+	if r := k.runner().Role(); r != RoleIdle {
+		t.Fatalf("role %v before the registration", r)
+	}
+	// Even a registration that did not raise the leader epoch does not make it lead.
+	k.reconcile()
+	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNotLeader, -1)
+	k.elect(1)
+	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
+}
+
+func TestCase144_FlushUnderWayDuringATruncation(t *testing.T) {
+	disk := vfs.NewMem()
+	gate := &gatedSync{FS: disk, entered: make(chan struct{}, 16), open: make(chan struct{})}
+	k := newKit(t, gate)
+	k.topic(2, 1)
+	gate.closed.Store(true)
+	answer := call(k.runner(), sent{values: []string{"a", "b"}}.bytes(t), AcksISR, k.clock.Now()+time.Minute)
+	<-gate.entered // the flush of a and b is under way
+	k.elect(2)
+	k.checkProduced(k.answer(answer), cluster.CodeNotLeader, 0)
+	k.outputs.await(t, "subscription", func() bool { return len(k.outputs.subscribe) > 0 })
+	gate.closed.Store(false) // the syncs of the truncation itself go on
+	k.manager.Refused(testTP, 2, divergedAt(0, 0))
+	k.awaitStatus("truncation", func(s Status) bool { return s.LogEnd == 0 })
+	gate.closed.Store(true)
+	k.deliver(2, 0, 2, "x", "y")
+	k.awaitStatus("append", func(s Status) bool { return s.LogEnd == 2 })
+	gate.release() // the old flush ends
+	<-gate.entered // and the next one begins
+	if s := k.runner().Status(); s.Flushed != 0 {
+		t.Errorf("an old flush marks %d as flushed", s.Flushed)
+	}
+	gate.closed.Store(false)
+	gate.release()
+	k.awaitStatus("flush", func(s Status) bool { return s.Flushed == 2 })
+}
+
+func TestCase149_TombstoneRemovesAndUnknownIsParked(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	other := cluster.TopicPartition{Topic: cluster.TopicID{8}}
+	k.put(other, 1, 1, 1)
+	k.reconcile()
+	k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR)
+	k.restart(disk.CrashClone())
+	// The broker has missed what happened: topic 7 was deleted with a tombstone, topic 8 is simply not known.
+	mark := cluster.Tombstone{Partition: testTP, Directory: testDirectory}
+	k.change(func(txn *cluster.Txn) {
+		for _, tp := range []cluster.TopicPartition{testTP, other} {
+			topic, _ := k.image.Topic(tp.Topic)
+			txn.DeletePartition(tp)
+			txn.DeleteTopic(topic)
+		}
+		txn.PutTombstone(mark)
+	})
+	k.reconcile()
+	if !slices.Equal(k.outputs.removed, []cluster.Tombstone{mark}) {
+		t.Errorf("removed %v", k.outputs.removed)
+	}
+	if len(k.outputs.parked) != 1 || filepath.Base(k.outputs.parked[0]) != other.String() {
+		t.Errorf("parked %v", k.outputs.parked)
+	}
+	names, err := k.fs.ReadDir("data/partitions")
+	k.check(err)
+	if !slices.Equal(names, []string{other.String()}) {
+		t.Errorf("directories left: %v", names)
+	}
+	if n := len(k.manager.sorted()); n != 0 {
+		t.Errorf("%d runners left", n)
+	}
+}
+
+func TestReconcile_TouchesOnlyWhatChanged(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1)
+	other := cluster.TopicPartition{Topic: cluster.TopicID{8}}
+	k.put(other, 1, 1, 1)
+	k.reconcile()
+	k.put(testTP, 1, 1, 2)
+	p := k.manager.plan(cluster.Diff(k.manager.last, k.image), false)
+	if len(p.create) != 0 || len(p.tell) != 1 || p.tell[0].tp != testTP || len(p.remove) != 0 || len(p.park) != 0 {
+		t.Errorf("plan %+v", p)
+	}
+	k.reconcile()
+	k.register(2) // no replica of ours lives there
+	if p := k.manager.plan(cluster.Diff(k.manager.last, k.image), false); len(p.tell) != 0 || len(p.set) != 0 {
+		t.Errorf("plan %+v", p)
+	}
+}
+
+func TestRetention_MovesTheLogStart(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1, cluster.ConfigEntry{Key: "retention.bytes", Value: "2000"}, cluster.ConfigEntry{Key: "segment.bytes", Value: "1024"})
+	for range 10 {
+		k.produce(sent{values: []string{"a"}, padding: 900}.bytes(t), AcksISR)
+	}
+	k.runner().put(message{kind: kindMaintain}, 0)
+	k.awaitStatus("retention", func(s Status) bool { return s.LogStart > 0 })
+	read := k.runner().Read(ReadRequest{MaxBytes: 1 << 20, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch})
+	if read.Code != cluster.CodeOffsetOutOfRange {
+		t.Errorf("read below the start: %s", read.Code)
+	}
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 10)
+}
+
+func TestDeleteRecords_MovesTheLogStart(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1)
+	for _, v := range []string{"a", "b", "c"} {
+		k.produce(sent{values: []string{v}}.bytes(t), AcksISR)
+	}
+	old, _ := k.image.Partition(testTP)
+	p := old.Clone()
+	p.LogStart, p.PartitionEpoch = 2, p.PartitionEpoch+1
+	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, p) })
+	k.reconcile()
+	k.awaitStatus("deletion", func(s Status) bool { return s.LogStart == 2 })
+	k.checkValues("c")
+}
+
+func TestWait_WakesForTheWatermark(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(1, 1)
+	wake := make(chan struct{}, 1)
+	var w Waiter
+	if !r.Wait(&w, 0, wake) {
+		t.Fatal("not registered")
+	}
+	k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR)
+	select {
+	case <-wake:
+	case <-time.After(patience):
+		t.Fatal("no wake")
+	}
+	if !r.Wait(&w, 0, wake) { // it is above already
+		t.Fatal("not registered")
+	}
+	<-wake
+	if !r.Wait(&w, 1, wake) {
+		t.Fatal("not registered")
+	}
+	w.Cancel()
+	k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR)
+	if len(wake) != 0 {
+		t.Error("woken after Cancel")
+	}
+}
+
+func TestListOffset(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(1, 1)
+	for i, v := range []string{"a", "b", "c"} {
+		k.produce(sent{values: []string{v}, ts: int64(100 * (i + 1))}.bytes(t), AcksISR)
+	}
+	check := func(kind ListKind, ts int64, want record.Offset, code cluster.Code) {
+		t.Helper()
+		res, err := r.ListOffset(ListRequest{Kind: kind, TimestampMs: ts, LeaderEpoch: record.NoEpoch})
+		if err != nil || res.Code != code || res.Offset != want {
+			t.Errorf("kind %d at %d: %+v, %v, want offset %d", kind, ts, res, err, want)
+		}
+	}
+	check(ListEarliest, 0, 0, cluster.CodeNone)
+	check(ListLatest, 0, 3, cluster.CodeNone)
+	check(ListTimestamp, 150, 1, cluster.CodeNone)
+	check(ListTimestamp, 400, -1, cluster.CodeNone)
+	check(ListMaxTimestamp, 0, 2, cluster.CodeNone)
+	// Case 145: without the controller's word "latest" has no answer.
+	k.clock.pass(2 * time.Hour)
+	check(ListLatest, 0, -1, cluster.CodeOffsetNotAvailable)
+	check(ListEarliest, 0, 0, cluster.CodeNone)
+	if end := r.EpochEnd(record.NoEpoch, 1); end.Code != cluster.CodeNone || end.Epoch != 1 || end.End != 3 {
+		t.Errorf("epoch end %+v", end)
+	}
+}
+
+func TestCase31_ReadAboveTheWatermarkIsEmpty(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(2, 1)
+	call(r, sent{values: []string{"a", "b"}}.bytes(t), AcksISR, k.clock.Now()+time.Minute)
+	k.awaitStatus("append", func(s Status) bool { return s.LogEnd == 2 })
+	read := func(at record.Offset) ReadResult {
+		return r.Read(ReadRequest{Offset: at, MaxBytes: 1 << 20, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch})
+	}
+	for at := range record.Offset(3) {
+		if res := read(at); res.Code != cluster.CodeNone || res.Slice.Len() != 0 {
+			t.Errorf("read at %d: %s, %d bytes", at, res.Code, res.Slice.Len())
+		}
+	}
+	if res := read(3); res.Code != cluster.CodeOffsetOutOfRange {
+		t.Errorf("read above the end: %s", res.Code)
+	}
+	res := r.Read(ReadRequest{Offset: 5, MaxBytes: 1, LeaderEpoch: record.NoEpoch, LastEpoch: 1})
+	if !res.Diverged || res.Divergence != (cluster.EpochEnd{Epoch: 1, End: 2}) {
+		t.Errorf("a client whose log was cut is told %+v", res)
+	}
+}
+
+func TestDeadline_AnswersWhatWaits(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(2, 1)
+	answer := call(r, sent{values: []string{"a"}}.bytes(t), AcksISR, k.clock.Now()+time.Second)
+	k.awaitStatus("append", func(s Status) bool { return s.Waiting == 1 })
+	k.clock.pass(time.Second)
+	k.manager.deadlines.set(r, 1) // the manager's timer lives by the clock of the machine; look now
+	k.checkProduced(k.answer(answer), cluster.CodeTimedOut, 0)
+}
