@@ -25,7 +25,8 @@ type Topics = group.Topics
 // after every doubt are enough.
 type CoordinatorLog interface {
 	// Append proposes one command and waits for its result: one item per batch, in order. It proposes once. While it is certain that
-	// nothing was proposed (no controller is known) it keeps trying until ctx ends. An error means that the outcome is unknown.
+	// nothing was proposed (no controller is known) it keeps trying until ctx ends. An error means that the outcome is unknown, except a
+	// *cluster.Error with CodeNoController, CodeNotController or CodeOverloaded: those promise that it was not and will not be proposed.
 	Append(ctx context.Context, command cluster.GroupAppend) (cluster.Result, error)
 	// Load returns the shard's content as this broker has applied it, after it has applied at least the entry minIndex.
 	Load(ctx context.Context, shard cluster.ShardID, minIndex uint64) (ShardContent, error)

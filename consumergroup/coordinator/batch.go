@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -118,7 +119,8 @@ func newestStates(units []*unit) map[*entry]*unit {
 	return newest
 }
 
-// Appended takes the outcome of the append. An error means that nobody knows what became of it.
+// Appended takes the outcome of the append. An error means that nobody knows what became of it, unless it is a refusal that says that it was
+// never proposed.
 func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) {
 	f := c.flight
 	if f == nil {
@@ -127,6 +129,12 @@ func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) 
 	c.flight = nil
 	items := result.Items
 	switch {
+	case neverProposed(err):
+		c.counts.Refused += int64(len(f.shards))
+		for _, sh := range f.shards {
+			c.fail(f, sh, cluster.CodeCoordinatorLoading, "the metadata log cannot be reached; nothing was done")
+		}
+		return
 	case err != nil || result.Code == cluster.CodeNone && len(items) != len(f.shards):
 		c.counts.Unknown++
 		for _, sh := range f.shards {
@@ -153,6 +161,19 @@ func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) 
 			c.resolve(u)
 		}
 	}
+}
+
+// neverProposed reports whether an append ended in a refusal that says that it did not reach the log, and will not.
+func neverProposed(err error) bool {
+	var refusal *cluster.Error
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	switch refusal.Code {
+	case cluster.CodeNoController, cluster.CodeNotController, cluster.CodeOverloaded:
+		return true
+	}
+	return false
 }
 
 // refusalOf is what those hear whose batch was refused. With another shard epoch somebody else coordinates the group; with another sequence a

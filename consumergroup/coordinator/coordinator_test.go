@@ -461,6 +461,25 @@ func TestCase89_CommittedOffsetsNeverStepBehindAnOK(t *testing.T) {
 	}
 }
 
+// An append that was never proposed is not in doubt: who waits may simply try again.
+func TestAppendThatWasNeverProposed(t *testing.T) {
+	n := newNode(t, newModelLog(), 1)
+	n.lead("g")
+	for err, want := range map[error]cluster.Code{
+		fmt.Errorf("append: %w", cluster.Refuse(cluster.CodeNoController, "")): cluster.CodeCoordinatorLoading,
+		cluster.Refuse(cluster.CodeTimedOut, ""):                               cluster.CodeTimedOut,
+		errNoAnswer:                                                            cluster.CodeTimedOut,
+	} {
+		a := n.commit("g", 1)
+		n.take()
+		n.append = nil
+		n.core.Appended(n.env(), cluster.Result{}, err)
+		n.take()
+		n.want(a, want)
+		n.load()
+	}
+}
+
 func BenchmarkCommit(b *testing.B) {
 	log := newModelLog()
 	n := &node{t: &testing.T{}, core: New(1, DefaultConfig(), group.DefaultConfig()), log: log, answers: map[Ticket]group.Reply{}}
