@@ -119,7 +119,8 @@ func (p *Peer) serves(t streamType) bool {
 	h := p.handlers.Load()
 	switch t {
 	case streamRaft:
-		return p.raft.Load() != nil
+		l := p.raft.Load()
+		return l != nil && l.ready.Load()
 	case streamControl:
 		return h.Control != nil
 	case streamReplication:

@@ -57,10 +57,10 @@ func (c *callers) call(ctx context.Context, key callerKey, what uint8, payload [
 	for attempt := 0; ; attempt++ {
 		conn, err := c.get(ctx, key)
 		if err != nil {
-			return 0, nil, err
+			return 0, nil, notSent(err)
 		}
 		answered, body, err := conn.call(ctx, what, payload)
-		if err != nil && errors.Is(err, errNotSent) && attempt == 0 {
+		if err != nil && errors.Is(err, errEnded) && attempt == 0 {
 			continue
 		}
 		return answered, body, err
@@ -125,8 +125,11 @@ func (c *callers) run(key callerKey, slot *callerSlot) {
 	c.mu.Unlock()
 }
 
-// errNotSent says that the other end cannot have seen the request.
-var errNotSent = errors.New("not sent")
+// notSent marks an error after which the other end has certainly not acted on the request.
+func notSent(err error) error { return fmt.Errorf("%w: %w", controller.ErrNotSent, err) }
+
+// errEnded says that a cached connection has ended before a request was written to it.
+var errEnded = errors.New("peer: the connection has ended")
 
 // caller is the calling end of one connection.
 type caller struct {
@@ -205,7 +208,7 @@ func (c *caller) call(ctx context.Context, what uint8, payload []byte) (uint8, [
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
 	case <-ctx.Done():
-		return 0, nil, fmt.Errorf("peer: call: %w", ctx.Err())
+		return 0, nil, notSent(fmt.Errorf("peer: call: %w", ctx.Err()))
 	}
 	c.idle.Reset(callerIdle)
 	wait := maxCallWait
@@ -214,7 +217,7 @@ func (c *caller) call(ctx context.Context, what uint8, payload []byte) (uint8, [
 	}
 	id, to, ok := c.expect()
 	if !ok {
-		return 0, nil, errNotSent
+		return 0, nil, notSent(errEnded)
 	}
 	var head [requestHead]byte
 	binary.BigEndian.PutUint32(head[:], uint32(max(wait.Milliseconds(), minCallMillis)))
@@ -222,10 +225,11 @@ func (c *caller) call(ctx context.Context, what uint8, payload []byte) (uint8, [
 	if err := c.f.send(frameRequest, id, head[:], payload); err != nil {
 		c.forget(id)
 		if errors.Is(err, errFrameTooLarge) {
-			return 0, nil, err
+			return 0, nil, notSent(err)
 		}
 		c.end()
-		return 0, nil, fmt.Errorf("%w: %w", errNotSent, err)
+		// A frame that was not written whole is never decoded.
+		return 0, nil, notSent(fmt.Errorf("%w: %w", errEnded, err))
 	}
 	select {
 	case a, open := <-to:
@@ -270,6 +274,8 @@ func (a answer) open() (uint8, []byte, error) {
 	switch {
 	case a.kind == frameFailure:
 		return 0, nil, decodeFailure(a.body)
+	case a.kind == frameDecline:
+		return 0, nil, notSent(decodeFailure(a.body))
 	case a.kind == frameAnswer && len(a.body) > 0:
 		return a.body[0], a.body[1:], nil
 	}

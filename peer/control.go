@@ -12,8 +12,9 @@ import (
 var _ controller.LeaderCall = (*Peer)(nil)
 
 // Call sends a request to the controller of the broker at an endpoint. Requests to one endpoint share a connection, up to maxCalling at once. A refusal of the
-// handler comes back as the *cluster.Error that it returned; a *RefusedError says that the broker there is not the one meant, or will not talk to us;
-// ErrLost says that the connection broke and the outcome is unknown.
+// handler comes back as the *cluster.Error that it returned. controller.ErrNotSent is wrapped when no handler has seen the request: nobody could be reached,
+// a *RefusedError says why the broker there is not the one meant or will not talk to us, or a *cluster.Error why it declined. ErrLost says that the
+// connection broke and the outcome is unknown; so it is when ctx ends.
 func (p *Peer) Call(ctx context.Context, to controller.Endpoint, req controller.Request) (controller.Response, error) {
 	what, payload, err := encodeRequest(req)
 	if err != nil {
@@ -34,14 +35,14 @@ func (p *Peer) Call(ctx context.Context, to controller.Endpoint, req controller.
 func (p *Peer) answerControl(ctx context.Context, h hello, what uint8, payload []byte) (uint8, []byte, error) {
 	req, err := decodeRequest(what, payload)
 	if err != nil {
-		return 0, nil, cluster.Refuse(cluster.CodeInvalidRequest, err.Error())
+		return 0, nil, decline(cluster.CodeInvalidRequest, err.Error())
 	}
 	if err := p.mayAsk(h, req); err != nil {
 		return 0, nil, err
 	}
 	serve := p.handlers.Load().Control
 	if serve == nil {
-		return 0, nil, cluster.Refuse(cluster.CodeShuttingDown, "peer: control requests are not served now")
+		return 0, nil, decline(cluster.CodeShuttingDown, "control requests are not served now")
 	}
 	res, err := serve(ctx, req)
 	if err != nil {
@@ -55,14 +56,14 @@ func (p *Peer) answerControl(ctx context.Context, h hello, what uint8, payload [
 func (p *Peer) mayAsk(h hello, req controller.Request) error {
 	self := p.cfg.Self()
 	if refusal, reason := verdict(h.Stream, h.From, self, h.Expected); refusal != Welcome {
-		return cluster.Refuse(cluster.CodeWrongCluster, "peer: "+reason)
+		return decline(cluster.CodeWrongCluster, reason)
 	}
 	switch req.(type) {
 	case controller.ProbeRequest, controller.JoinRequest:
 		return nil
 	}
 	if h.From.Cluster.IsZero() || self.Cluster.IsZero() {
-		return cluster.Refuse(cluster.CodeWrongCluster, "peer: a broker that belongs to no cluster yet may only probe and join")
+		return decline(cluster.CodeWrongCluster, "a broker that belongs to no cluster yet may only probe and join")
 	}
 	return nil
 }

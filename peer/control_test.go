@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,17 @@ import (
 
 // serveAll takes every stream type and does nothing with it.
 func (n *node) serveAll() {
-	n.StreamLayer(n.Addr().String())
+	layer := n.StreamLayer(n.Addr().String())
+	go func() {
+		for {
+			if _, err := layer.Accept(); err != nil {
+				return
+			}
+		}
+	}()
+	for !n.raft.Load().ready.Load() {
+		runtime.Gosched()
+	}
 	n.SetHandlers(Handlers{
 		Control: func(context.Context, controller.Request) (controller.Response, error) {
 			return controller.Redirect{}, nil
@@ -271,4 +282,43 @@ func FuzzControl(f *testing.F) {
 		}
 		decodeFailure(b)
 	})
+}
+
+// The controller proposes again only what certainly was not taken: ErrNotSent must be true, and must come whenever it is.
+func TestNotSentMeansThatNobodyActed(t *testing.T) {
+	a, b := start(t, identity(0, clusterA)), start(t, identity(1, clusterA))
+	call := func(to controller.Endpoint, req controller.Request) error {
+		_, err := a.Call(withTimeout(t), to, req)
+		return err
+	}
+	if err := call(b.endpoint(), controller.ProposeRequest{}); !errors.Is(err, controller.ErrNotSent) {
+		t.Errorf("refused hello: %v", err)
+	}
+	b.serveControl(func(context.Context, controller.Request) (controller.Response, error) {
+		return nil, cluster.Refuse(cluster.CodeWrongCluster, "by the handler")
+	})
+	if err := call(b.endpoint(), controller.ProposeRequest{}); errors.Is(err, controller.ErrNotSent) {
+		t.Errorf("refusal of the handler: %v", err)
+	}
+	b.setCluster(clusterB)
+	var refused *cluster.Error
+	if err := call(b.endpoint(), controller.ProposeRequest{}); !errors.Is(err, controller.ErrNotSent) || !errors.As(err, &refused) || refused.Code != cluster.CodeWrongCluster {
+		t.Errorf("declined before the handler: %v", err)
+	}
+	b.setCluster(clusterA)
+	b.SetHandlers(Handlers{})
+	if err := call(b.endpoint(), controller.ProposeRequest{}); !errors.Is(err, controller.ErrNotSent) {
+		t.Errorf("no handler any more: %v", err)
+	}
+	if err := call(b.endpoint(), controller.ProposeRequest{Command: make([]byte, 17<<20)}); !errors.Is(err, controller.ErrNotSent) {
+		t.Errorf("above the cap: %v", err)
+	}
+	to := b.endpoint()
+	b.Close()
+	if err := call(to, controller.ProposeRequest{}); !errors.Is(err, controller.ErrNotSent) && !errors.Is(err, ErrLost) {
+		t.Errorf("nobody there: %v", err)
+	}
+	if err := call(to, controller.ProposeRequest{}); !errors.Is(err, controller.ErrNotSent) {
+		t.Errorf("nobody there, dialled anew: %v", err)
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 // Forward sends an opaque request to another broker and returns its answer. kind tells the handler there how to read it. payload must not be changed before
 // Forward returns and is at most Config.MaxFrame minus a few bytes; the answer is the caller's own. A refusal of the handler comes back as the *cluster.Error
-// that it returned; ErrLost says that the outcome is unknown.
+// that it returned; other errors are as those of Call.
 func (p *Peer) Forward(ctx context.Context, to cluster.BrokerID, kind uint8, payload []byte) ([]byte, error) {
 	end, err := p.resolve(to)
 	if err != nil {

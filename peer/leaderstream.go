@@ -38,7 +38,7 @@ func (p *Peer) newLeaderStream(conn net.Conn) *leaderStream {
 	return &leaderStream{
 		link:  newLink(conn, replicationPingFrame(), p.cfg.timing),
 		in:    bufio.NewReaderSize(&impatient{conn: conn, patience: p.cfg.timing.dead}, upReadBuf),
-		stats: &p.stats,
+		stats: p.stats,
 		max:   p.cfg.MaxData,
 	}
 }

@@ -14,7 +14,7 @@ import (
 //	| u32 length of the rest | u8 kind | u64 correlation id | body |
 //
 // A request's body is | u32 milliseconds that the caller waits | u8 what | payload |, an answer's | u8 what | payload |, a failure's a refusal
-// (control.go). Pings have no body. The caller chooses the correlation id, never twice on a connection.
+// (control.go). A declined request is a failure that no handler has seen. Pings have no body. The caller chooses the correlation id, never twice on a connection.
 type frameKind uint8
 
 const (
@@ -22,6 +22,7 @@ const (
 	frameRequest frameKind = 1
 	frameAnswer  frameKind = 2
 	frameFailure frameKind = 3
+	frameDecline frameKind = 4
 )
 
 const (

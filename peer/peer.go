@@ -13,6 +13,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller"
+	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/replication/fetcher"
 )
 
@@ -66,6 +67,8 @@ type Config struct {
 	MaxFrame int
 	// MaxData bounds a replication data frame in bytes, 128 MiB if zero. It must exceed the largest batch that a topic allows.
 	MaxData int
+	// Meter gets the counters of stats.go; nil exports nothing.
+	Meter *meter.Set
 	// Log takes transitions and refusals; slog.Default() if nil.
 	Log *slog.Logger
 
@@ -93,14 +96,14 @@ type Peer struct {
 	cfg      Config
 	listener net.Listener
 	handlers atomic.Pointer[Handlers]
-	raft     atomic.Pointer[raftLayer] // nil: Raft is not running
+	raft     atomic.Pointer[raftLayer] // nil: there is none
 	pending  chan struct{}             // a slot per connection whose hello is not accepted
 	pool     *bufferPool
 	refusing *refusing
 	strange  *logGate // bad first bytes
 	refusals *logGate // refused hellos
 	callers  *callers
-	stats    counters
+	stats    *counters
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -111,26 +114,7 @@ type Peer struct {
 	closed bool
 }
 
-// counters are plain counts, read by Stats.
-type counters struct {
-	accepted, strange, refused, dialled, dialFailed atomic.Int64
-	bytesIn, bytesOut                               atomic.Int64
-}
-
-// Stats is a snapshot of what a Peer has counted since its start.
-type Stats struct {
-	Connections       int   // open now, both directions
-	Accepted          int64 // hellos accepted
-	Strange           int64 // connections that did not open with a hello
-	Refused           int64 // hellos refused, by either end
-	Dialled           int64 // connections dialled and welcomed
-	DialFailed        int64
-	ReplicationIn     int64 // bytes of batches received
-	ReplicationOut    int64 // bytes of batches sent
-	LargestFrameBound int64 // MaxData
-}
-
-// New listens and accepts. Streams of a type without handler are refused as not ready until SetHandlers gives one; Raft until StreamLayer is called.
+// New listens and accepts. Streams of a type without handler are refused as not ready until SetHandlers gives one; Raft until its transport accepts on a StreamLayer.
 func New(cfg Config) (*Peer, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Self == nil || cfg.Resolve == nil {
@@ -153,6 +137,7 @@ func New(cfg Config) (*Peer, error) {
 		refusals: newLogGate(time.Second, time.Now),
 		conns:    make(map[net.Conn]struct{}),
 	}
+	p.stats = newCounters(cfg.Meter, p.open)
 	p.handlers.Store(&Handlers{})
 	p.callers = newCallers(p)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -170,24 +155,6 @@ func (p *Peer) Addr() net.Addr { return p.listener.Addr() }
 // Refusing returns the brokers whose peer port has refused two connections at least 100 ms apart, each once per outage: it is returned again only
 // after it has answered in between. A caller that cannot deliver the answer keeps it.
 func (p *Peer) Refusing() []cluster.BrokerID { return p.refusing.take() }
-
-// Stats returns what has been counted.
-func (p *Peer) Stats() Stats {
-	p.mu.Lock()
-	open := len(p.conns)
-	p.mu.Unlock()
-	return Stats{
-		Connections:       open,
-		Accepted:          p.stats.accepted.Load(),
-		Strange:           p.stats.strange.Load(),
-		Refused:           p.stats.refused.Load(),
-		Dialled:           p.stats.dialled.Load(),
-		DialFailed:        p.stats.dialFailed.Load(),
-		ReplicationIn:     p.stats.bytesIn.Load(),
-		ReplicationOut:    p.stats.bytesOut.Load(),
-		LargestFrameBound: int64(p.cfg.MaxData),
-	}
-}
 
 // Close stops listening, closes every connection and waits for every goroutine of the Peer, handlers included.
 func (p *Peer) Close() error {

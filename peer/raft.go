@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -18,7 +19,7 @@ import (
 const maxRaftQueue = 64
 
 // StreamLayer gives Raft's transport the raft streams of this port, and takes them from the layer given before. advertised is host:port of the peer port as others
-// reach it; the layer's own address is "<server id>@<advertised>". Until the first call, and after the layer is closed, raft streams are refused as not ready.
+// reach it; the layer's own address is "<server id>@<advertised>". Until its Accept is called, and after it is closed, raft streams are refused as not ready.
 func (p *Peer) StreamLayer(advertised string) controller.StreamLayer {
 	l := &raftLayer{
 		peer:  p,
@@ -57,6 +58,7 @@ type raftLayer struct {
 	addr  raftAddr
 	queue chan net.Conn
 	done  chan struct{}
+	ready atomic.Bool // somebody accepts
 
 	mu     sync.Mutex // guards the two below
 	conns  map[*raftConn]struct{}
@@ -65,6 +67,7 @@ type raftLayer struct {
 
 // Accept returns the next raft stream that another broker dialled.
 func (l *raftLayer) Accept() (net.Conn, error) {
+	l.ready.Store(true)
 	select {
 	case c := <-l.queue:
 		return c, nil

@@ -91,14 +91,13 @@ func TestRaftElectsOverTheStreamLayer(t *testing.T) {
 func TestRaftLayerClose(t *testing.T) {
 	a, b := start(t, identity(0, clusterA)), start(t, identity(1, clusterA))
 	layerA, layerB := a.StreamLayer(a.Addr().String()), b.StreamLayer(b.Addr().String())
-	out, err := layerA.Dial(raft.ServerAddress(layerB.Addr().String()), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
+	var refused *RefusedError
+	if _, err := layerA.Dial(raft.ServerAddress(layerB.Addr().String()), 10*time.Second); !errors.As(err, &refused) || refused.Refusal != RefusedNotReady {
+		t.Errorf("dial to a layer that nobody accepts on: %v", err)
 	}
-	in, err := layerB.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	accepted := accepting(layerB)
+	out := dialRaft(t, layerA, layerB)
+	in := within(t, "the accepted stream", accepted)
 	go in.Write([]byte("hello"))
 	var five [5]byte
 	if _, err := io.ReadFull(out, five[:]); err != nil || string(five[:]) != "hello" {
@@ -109,13 +108,39 @@ func TestRaftLayerClose(t *testing.T) {
 	if _, err := layerB.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accept after close: %v", err)
 	}
-	var refused *RefusedError
 	if _, err := layerA.Dial(raft.ServerAddress(layerB.Addr().String()), 10*time.Second); !errors.As(err, &refused) || refused.Refusal != RefusedNotReady {
 		t.Errorf("dial to a broker without Raft: %v", err)
 	}
 	out.Close()
 	next := b.StreamLayer(b.Addr().String())
-	if _, err := layerA.Dial(raft.ServerAddress(next.Addr().String()), 10*time.Second); err != nil {
-		t.Errorf("dial to the next layer: %v", err)
-	}
+	accepted = accepting(next)
+	dialRaft(t, layerA, next)
+	within(t, "a stream of the next layer", accepted)
+}
+
+// accepting takes streams off a layer until it is closed.
+func accepting(l net.Listener) <-chan net.Conn {
+	out := make(chan net.Conn, 10)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out <- c
+		}
+	}()
+	return out
+}
+
+// dialRaft dials until somebody accepts.
+func dialRaft(t *testing.T, from, to raft.StreamLayer) net.Conn {
+	t.Helper()
+	var c net.Conn
+	eventually(t, "the layer accepts", func() (ok bool) {
+		var err error
+		c, err = from.Dial(raft.ServerAddress(to.Addr().String()), 10*time.Second)
+		return err == nil
+	})
+	return c
 }

@@ -60,16 +60,32 @@ func (p *Peer) serveOne(conn context.Context, f *framed, h hello, id uint64, bod
 	if err == nil {
 		err = f.send(frameAnswer, id, []byte{answered}, payload)
 	}
-	if err != nil {
-		f.send(frameFailure, id, encodeFailure(err), nil)
+	if err == nil {
+		return
 	}
+	kind := frameFailure
+	var declined *declinedError
+	if errors.As(err, &declined) {
+		kind = frameDecline
+	}
+	f.send(kind, id, encodeFailure(err), nil)
+}
+
+// declinedError is a refusal of a request that no handler has seen: the caller may safely ask elsewhere.
+type declinedError struct{ refusal *cluster.Error }
+
+func (e *declinedError) Error() string { return e.refusal.Error() }
+func (e *declinedError) Unwrap() error { return e.refusal }
+
+func decline(code cluster.Code, message string) error {
+	return &declinedError{cluster.Refuse(code, "peer: "+message)}
 }
 
 // answerForward hands a forwarded request to package broker.
 func (p *Peer) answerForward(ctx context.Context, h hello, kind uint8, payload []byte) (uint8, []byte, error) {
 	serve := p.handlers.Load().Forward
 	if serve == nil {
-		return 0, nil, cluster.Refuse(cluster.CodeShuttingDown, "peer: forwarded requests are not served now")
+		return 0, nil, decline(cluster.CodeShuttingDown, "forwarded requests are not served now")
 	}
 	answer, err := serve(ctx, h.From.Broker, kind, payload)
 	return kind, answer, err
