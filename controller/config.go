@@ -56,7 +56,7 @@ func DefaultConfig() Config {
 		VoterStabilization: 5 * time.Second,
 		SnapshotThreshold:  8192,
 		TrailingLogs:       8192,
-		SnapshotInterval:   30 * time.Second,
+		SnapshotInterval:   20 * time.Second,
 	}
 }
 

@@ -80,6 +80,7 @@ func prepare(cfg Config, ports Ports) (*Controller, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.book = &addressBook{self: c.server, own: cfg.Address, board: c.board, heard: map[raft.ServerID]heardAddress{}}
 	c.fsm = newFSM(c.board, c.fail, c.onApplied)
+	c.fsm.written = c.mark
 	return c, nil
 }
 
@@ -145,6 +146,13 @@ func (c *Controller) fail(err error) {
 			c.ports.Fatal(err)
 		}
 	})
+}
+
+// mark writes down that this server has applied the index. It only adds to the checks of the next start, so a failure is no reason to stop.
+func (c *Controller) mark(applied uint64) {
+	if err := c.marker.write(applied); err != nil {
+		c.log.Warn("cannot write the Raft marker", "error", err)
+	}
 }
 
 // onApplied runs after each applied entry, on Raft's goroutine.

@@ -36,6 +36,7 @@ func (c *Controller) form() {
 			return
 		}
 	}
+	c.mark(c.Applied())
 }
 
 // start runs Raft; false means that the broker cannot go on.

@@ -17,6 +17,7 @@ type fsm struct {
 	board   *board
 	fail    func(error)
 	applied func(*cluster.Image) // after each entry
+	written func(index uint64)   // after a snapshot is on disk; may be nil
 	state   *state.State
 	groups  atomic.Pointer[state.GroupView]
 	latest  atomic.Pointer[state.Snapshot] // of the state that is shown
@@ -85,7 +86,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.broken != nil {
 		return nil, f.broken
 	}
-	return &fsmSnapshot{state: f.state.Snapshot()}, nil
+	return &fsmSnapshot{state: f.state.Snapshot(), written: f.written}, nil
 }
 
 // Restore implements raft.FSM: it builds a new state and then swaps it. A snapshot that cannot be read is fatal.
@@ -105,7 +106,10 @@ func (f *fsm) Restore(source io.ReadCloser) error {
 func (c *Controller) Groups() *state.GroupView { return c.fsm.groups.Load() }
 
 // fsmSnapshot writes one state down.
-type fsmSnapshot struct{ state *state.Snapshot }
+type fsmSnapshot struct {
+	state   *state.Snapshot
+	written func(index uint64) // may be nil
+}
 
 // Persist implements raft.FSMSnapshot.
 func (s *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
@@ -113,7 +117,13 @@ func (s *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 		_ = sink.Cancel()
 		return fmt.Errorf("controller: write a snapshot: %w", err)
 	}
-	return sink.Close()
+	if err := sink.Close(); err != nil {
+		return fmt.Errorf("controller: write a snapshot: %w", err)
+	}
+	if s.written != nil {
+		s.written(s.state.Index())
+	}
+	return nil
 }
 
 // Release implements raft.FSMSnapshot.

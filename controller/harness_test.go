@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ type testHost struct {
 	conns map[net.Conn]struct{}
 }
 
-var errRefused = fmt.Errorf("test: connection refused: %w", ErrNotSent)
+var errRefused = fmt.Errorf("test: dial: %w (%w)", syscall.ECONNREFUSED, ErrNotSent)
 
 func (n *testNet) listen(address, server string) *testHost {
 	h := &testHost{net: n, address: address, server: server, accept: make(chan net.Conn, 16), done: make(chan struct{}), conns: map[net.Conn]struct{}{}}

@@ -7,25 +7,31 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/driver"
 )
 
 // Bounds of the leader's loop.
 const (
 	heartbeatQueue = 1024 // heartbeats waiting for the leader to verify itself; beyond it they are not answered
-	sessionTimeout = 1500 * time.Millisecond
+	refusalQueue   = 64   // reports of refused connections; beyond it they are dropped, more will come
 )
 
 // leadership is this broker's time as controller. It ends with the Raft leadership.
 type leadership struct {
-	c       *Controller
-	n       *node
-	began   time.Duration // of Ports.Now
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	beats   chan *beat
-	health  *health
+	c        *Controller
+	n        *node
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	beats    chan *beat
+	refusals chan cluster.BrokerID
+	results  chan driver.ProposalDone
+	verified chan error // capacity 1
+	health   *health
+	config   driver.Config
 }
 
 // beat is a heartbeat that waits for its answer.
@@ -36,10 +42,14 @@ type beat struct {
 
 // startLeadership begins to lead.
 func (c *Controller) startLeadership(n *node) *leadership {
+	config := driver.DefaultConfig()
 	l := &leadership{
-		c: c, n: n, began: c.ports.Now(),
-		beats:  make(chan *beat, heartbeatQueue),
-		health: newHealth(c.server, c.ports.Now),
+		c: c, n: n, config: config,
+		beats:    make(chan *beat, heartbeatQueue),
+		refusals: make(chan cluster.BrokerID, refusalQueue),
+		results:  make(chan driver.ProposalDone),
+		verified: make(chan error, 1),
+		health:   newHealth(c.server, config.Session, c.ports.Now),
 	}
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
 	l.running.Go(l.run)
@@ -62,45 +72,110 @@ func (l *leadership) run() {
 		l.nameCluster()
 	}
 	l.running.Go(l.keepMembers)
-	l.loop()
+	(&leaderLoop{leadership: l, driver: driver.New(l.config)}).run()
 }
 
-// loop answers heartbeats, in batches: those that come while one batch is being verified form the next.
-func (l *leadership) loop() {
-	verified := make(chan error, 1)
-	var verifying, waiting []*beat
+// leaderLoop owns the driver.
+type leaderLoop struct {
+	*leadership
+	driver   *driver.Driver
+	image    *cluster.Image // that the driver has
+	deadline time.Duration
+	// waiting heartbeats form the batch that is verified after the one in verifying.
+	verifying, waiting []*beat
+}
+
+// run feeds the driver until the leadership ends.
+func (l *leaderLoop) run() {
+	watcher := l.c.Watch()
+	defer watcher.Stop()
+	l.image = l.c.Image()
+	l.step(driver.BecameLeader{Image: l.image})
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		timer.Reset(max(l.deadline-l.c.ports.Now(), 0))
 		select {
 		case <-l.ctx.Done():
 			return
 		case b := <-l.beats:
-			waiting = append(waiting, b)
-		case err := <-verified:
-			for _, b := range verifying {
-				b.answer <- l.answer(b.request, err)
-			}
-			verifying = nil
+			l.waiting = append(l.waiting, b)
+		case err := <-l.verified:
+			l.answer(err)
+		case <-watcher.Changed():
+			l.follow()
+		case done := <-l.results:
+			l.step(done)
+		case broker := <-l.refusals:
+			l.step(driver.PeerRefused{Broker: broker})
+		case <-timer.C:
+			l.step(driver.Tick{})
 		}
-		if verifying == nil && waiting != nil {
-			verifying, waiting = waiting, nil
-			l.running.Go(func() { verified <- await(l.ctx, l.n.raft.VerifyLeader()) })
-		}
+		l.verify()
 	}
 }
 
-// answer answers one heartbeat after the leadership was verified.
-func (l *leadership) answer(r HeartbeatRequest, err error) Response {
+// verify begins to verify the leadership for the heartbeats that have come since the last time.
+func (l *leaderLoop) verify() {
+	if l.verifying != nil || l.waiting == nil {
+		return
+	}
+	l.verifying, l.waiting = l.waiting, nil
+	l.running.Go(func() { l.verified <- await(l.ctx, l.n.raft.VerifyLeader()) })
+}
+
+// answer answers the heartbeats for which the leadership was being verified.
+func (l *leaderLoop) answer(err error) {
+	for _, b := range l.verifying {
+		if err != nil {
+			b.answer <- Redirect{}
+			continue
+		}
+		l.follow() // a broker may know its registration before the driver does
+		reply := l.step(driver.Heartbeat(b.request)).Reply
+		b.answer <- HeartbeatResponse(*reply)
+	}
+	l.verifying = nil
+}
+
+// follow gives the driver the newest metadata.
+func (l *leaderLoop) follow() {
+	if image := l.c.Image(); image != l.image {
+		l.image = image
+		l.step(driver.ImageChanged{Image: image})
+	}
+}
+
+// step steps the driver and carries out its effects.
+func (l *leaderLoop) step(in driver.Input) driver.Effects {
+	effects := l.driver.Step(l.c.ports.Now(), in)
+	for _, p := range effects.Propose {
+		l.propose(p)
+	}
+	l.deadline = effects.Deadline
+	return effects
+}
+
+// propose queues a command of the driver, in order, and reports its outcome later.
+func (l *leaderLoop) propose(p driver.Proposal) {
+	encoded, err := encodeCommand(p.Command)
 	if err != nil {
-		return Redirect{}
+		l.c.fail(err) // the driver's commands hold nothing that cannot be encoded
+		return
 	}
-	registered, ok := l.c.Image().Broker(r.Broker)
-	switch {
-	case !ok:
-		return HeartbeatResponse{Code: cluster.CodeUnknownBroker}
-	case registered.Epoch != r.Epoch:
-		return HeartbeatResponse{Code: cluster.CodeStaleBrokerEpoch}
-	}
-	return HeartbeatResponse{Fenced: registered.Fenced}
+	l.c.log.Debug("the controller proposes", "command", fmt.Sprintf("%T", p.Command))
+	pr, queued := l.n.proposer.enqueue(frameEntry(encoded), false)
+	l.running.Go(func() {
+		done := driver.ProposalDone{ID: p.ID, Failed: true}
+		if queued {
+			out := l.n.proposer.wait(l.ctx, pr)
+			done.Result, done.Failed = out.result, out.err != nil
+		}
+		select {
+		case l.results <- done:
+		case <-l.ctx.Done():
+		}
+	})
 }
 
 // nameCluster gives a new cluster its id. A failure ends the leadership, and the next one tries again.
@@ -140,6 +215,19 @@ func (l *leadership) heartbeat(ctx context.Context, request HeartbeatRequest) (R
 		return Redirect{}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// refused notes that a server's peer port refused a connection of this broker.
+func (l *leadership) refused(id raft.ServerID) {
+	l.health.refusedBy(id, l.config.RefusalGap)
+	broker, _, err := parseServerID(id)
+	if err != nil {
+		return
+	}
+	select {
+	case l.refusals <- broker:
+	default:
 	}
 }
 

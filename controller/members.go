@@ -16,9 +16,10 @@ const membersPause = time.Second
 
 // health is what the leader knows about servers from their heartbeats.
 type health struct {
-	self  raft.ServerID
-	now   func() time.Duration
-	began time.Duration
+	self    raft.ServerID
+	session time.Duration // how long a server may be silent
+	now     func() time.Duration
+	began   time.Duration
 
 	mu      sync.Mutex // guards servers
 	servers map[raft.ServerID]*serverHealth
@@ -30,10 +31,14 @@ type serverHealth struct {
 	applied uint64
 	healthy bool
 	since   time.Duration
+	// refused is when its peer port first refused a connection after the last heartbeat; gone says that it did so again, a while later.
+	refused time.Duration
+	doubted bool
+	gone    bool
 }
 
-func newHealth(self raft.ServerID, now func() time.Duration) *health {
-	return &health{self: self, now: now, began: now(), servers: map[raft.ServerID]*serverHealth{}}
+func newHealth(self raft.ServerID, session time.Duration, now func() time.Duration) *health {
+	return &health{self: self, session: session, now: now, began: now(), servers: map[raft.ServerID]*serverHealth{}}
 }
 
 // note remembers a heartbeat.
@@ -42,6 +47,20 @@ func (h *health) note(id raft.ServerID, applied uint64) {
 	defer h.mu.Unlock()
 	s := h.get(id)
 	s.last, s.applied = h.now(), applied
+	s.doubted, s.gone = false, false
+}
+
+// refusedBy remembers that a server's peer port refused a connection. Two, gap apart and without a heartbeat between, mean that its process is gone.
+func (h *health) refusedBy(id raft.ServerID, gap time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, now := h.get(id), h.now()
+	switch {
+	case !s.doubted:
+		s.doubted, s.refused = true, now
+	case now-s.refused >= gap:
+		s.gone = true
+	}
 }
 
 // get returns the record of a server. A new leader gives everybody a session timeout to come.
@@ -58,15 +77,17 @@ func (h *health) get(id raft.ServerID) *serverHealth {
 func (h *health) alive(id raft.ServerID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return id == h.self || h.now()-h.get(id).last < sessionTimeout
+	return id == h.self || h.live(h.get(id))
 }
+
+func (h *health) live(s *serverHealth) bool { return !s.gone && h.now()-s.last < h.session }
 
 // judge reports whether a server is healthy, and for how long that has been so or not so. Index is what the leader has applied.
 func (h *health) judge(id raft.ServerID, index uint64) (healthy bool, since time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s, now := h.get(id), h.now()
-	healthy = id == h.self || now-s.last < sessionTimeout && s.applied > 0 && s.applied+voterLagMax >= index
+	healthy = id == h.self || h.live(s) && s.applied > 0 && s.applied+voterLagMax >= index
 	if healthy != s.healthy {
 		s.healthy, s.since = healthy, now
 	}
@@ -222,6 +243,36 @@ func (l *leadership) register(ctx context.Context, cmd cluster.RegisterBroker) o
 		l.c.log.Warn("Raft's configuration does not follow a registration yet", "broker", int(cmd.Broker.ID), "error", err)
 	}
 	return out
+}
+
+// unregister proposes to remove a broker for good, and takes its server out of Raft's configuration.
+func (l *leadership) unregister(ctx context.Context, cmd cluster.UnregisterBroker, encoded []byte) outcome {
+	registered, ok := l.c.Image().Broker(cmd.Broker)
+	if ok && l.health.alive(serverID(registered.ID, registered.Directory)) {
+		return outcome{err: cluster.Refuse(cluster.CodeInvalidRequest, fmt.Sprintf("broker %d is running: stop it before it is removed", cmd.Broker))}
+	}
+	out := l.n.proposer.submit(ctx, frameEntry(encoded), false)
+	if !ok || out.err != nil || out.result.Code != cluster.CodeNone {
+		return out
+	}
+	if err := l.removeID(ctx, serverID(registered.ID, registered.Directory)); err != nil {
+		l.c.log.Warn("Raft's configuration does not follow the removal of a broker yet", "broker", int(cmd.Broker), "error", err)
+	}
+	return out
+}
+
+// removeID takes a server out of Raft's configuration if it is there.
+func (l *leadership) removeID(ctx context.Context, id raft.ServerID) error {
+	configuration, err := l.n.configuration()
+	if err != nil {
+		return err
+	}
+	for _, s := range configuration.Servers {
+		if s.ID == id {
+			return l.removeServer(ctx, s)
+		}
+	}
+	return nil
 }
 
 // dropNonvoter takes a server out of Raft's configuration if it does not vote.

@@ -40,7 +40,7 @@ func (c *Controller) raftConfig() *raft.Config {
 
 // startNode starts Raft on the opened files; configuration, if not nil, is the first one of a new cluster.
 func (c *Controller) startNode(configuration *raft.Configuration) error {
-	trans := newTransport(c.ports.Streams, serverAddress(c.server, c.cfg.Address), c.book, c.raftLog)
+	trans := newTransport(c.ports.Streams, serverAddress(c.server, c.cfg.Address), c.book, c.raftLog, c.refused)
 	conf := c.raftConfig()
 	if configuration != nil {
 		if err := raft.BootstrapCluster(conf, c.store, c.store, c.snaps, trans, *configuration); err != nil {
@@ -60,6 +60,13 @@ func (c *Controller) startNode(configuration *raft.Configuration) error {
 		trans.electNow()
 	}
 	return nil
+}
+
+// refused passes on that a server's peer port refused a connection: while this broker leads, the controller wants to know.
+func (c *Controller) refused(server raft.ServerID) {
+	if lead := c.lead.Load(); lead != nil {
+		lead.refused(server)
+	}
 }
 
 // close stops Raft and waits for it.
@@ -146,6 +153,7 @@ func (c *Controller) watchLeadership(n *node) {
 			c.leaders.fire()
 		case <-observed:
 			c.leaders.fire()
+			c.mark(c.Applied())
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -66,6 +67,15 @@ func newProposer(node *raft.Raft) *proposer {
 
 // submit queues a command and waits for its outcome or for ctx.
 func (p *proposer) submit(ctx context.Context, entry []byte, group bool) outcome {
+	pr, ok := p.enqueue(entry, group)
+	if !ok {
+		return outcome{err: cluster.Refuse(cluster.CodeOverloaded, "the controller has too many proposals waiting; try again")}
+	}
+	return p.wait(ctx, pr)
+}
+
+// enqueue queues a command; false means that its queue is full.
+func (p *proposer) enqueue(entry []byte, group bool) (*proposal, bool) {
 	q := p.control
 	if group {
 		q = p.rest
@@ -73,9 +83,14 @@ func (p *proposer) submit(ctx context.Context, entry []byte, group bool) outcome
 	pr := &proposal{entry: entry, group: group, answer: make(chan outcome, 1)}
 	select {
 	case q <- pr:
+		return pr, true
 	default:
-		return outcome{err: cluster.Refuse(cluster.CodeOverloaded, "the controller has too many proposals waiting; try again")}
+		return nil, false
 	}
+}
+
+// wait waits for the outcome of a queued command or for ctx.
+func (p *proposer) wait(ctx context.Context, pr *proposal) outcome {
 	select {
 	case out := <-pr.answer:
 		return out
@@ -259,10 +274,17 @@ func (c *Controller) proposeOnce(ctx context.Context, cmd cluster.Command, encod
 	default:
 		return outcome{err: unknownOutcome(fmt.Errorf("unexpected answer %T", r)), done: true}, true
 	}
-	if errors.Is(err, ErrNotSent) {
+	if notSent(err) {
 		return outcome{err: cluster.Refuse(cluster.CodeNoController, "the controller cannot be reached; try again")}, true
 	}
 	return outcome{err: unknownOutcome(err), done: true}, true
+}
+
+// notSent says that a call certainly did not reach a controller that would act on it.
+func notSent(err error) bool {
+	var refusal *cluster.Error
+	return errors.Is(err, ErrNotSent) || errors.Is(err, syscall.ECONNREFUSED) ||
+		errors.As(err, &refusal) && refusal.Code == cluster.CodeWrongCluster // it does not know its cluster yet
 }
 
 // pause waits for a change of leader or for d; it is false when ctx or the Controller ended.

@@ -107,6 +107,8 @@ func (c *Controller) proposeHere(ctx context.Context, cmd cluster.Command, encod
 	switch cmd := cmd.(type) {
 	case cluster.RegisterBroker:
 		return lead.register(ctx, cmd)
+	case cluster.UnregisterBroker:
+		return lead.unregister(ctx, cmd, encoded)
 	case cluster.GroupAppend:
 		return lead.n.proposer.submit(ctx, frameEntry(encoded), true)
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	heartbeatTimeout = time.Second // one heartbeat's answer
 	registerPause    = 100 * time.Millisecond
+	hurry            = 5               // heartbeats come so much faster while the last one was not answered or the broker is fenced
 	duplicateGrace   = 5 * time.Second // how long a live broker of the same id may be this one's earlier life
 )
 
@@ -38,6 +39,7 @@ type Session struct {
 	c      *Controller
 	events SessionEvents
 	epoch  atomic.Int64
+	fenced atomic.Bool   // as of the last answer
 	soon   chan struct{} // capacity 1: beat now
 
 	mu       sync.Mutex // guards the rest
@@ -145,8 +147,8 @@ func (s *Session) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := s.c.leaderChanged()
 		pause := s.c.cfg.SessionHeartbeat
-		if !s.beat(ctx) {
-			pause /= 2
+		if !s.beat(ctx) || s.fenced.Load() {
+			pause /= hurry
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -208,7 +210,8 @@ func (s *Session) restore(request HeartbeatRequest) {
 }
 
 func (s *Session) answered(answer HeartbeatResponse, sent time.Duration) {
-	if s.events.Contact != nil {
+	s.fenced.Store(answer.Fenced)
+	if s.events.Contact != nil && !answer.Fenced { // a fenced broker may be replaced at once, so it takes no lease
 		s.events.Contact(sent + s.c.cfg.ContactLease)
 	}
 	if s.events.Fenced != nil {

@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -123,12 +125,13 @@ type transport struct {
 	done chan struct{}
 }
 
-func newTransport(streams StreamLayer, self raft.ServerAddress, book *addressBook, log hclog.Logger) *transport {
+// newTransport builds the transport over streams; refused is told the server whose peer port refused a connection.
+func newTransport(streams StreamLayer, self raft.ServerAddress, book *addressBook, log hclog.Logger, refused func(raft.ServerID)) *transport {
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			ServerAddressProvider:   book,
 			Logger:                  log,
-			Stream:                  namedStreams{streams, self},
+			Stream:                  namedStreams{streams, self, refused},
 			MaxPool:                 raftConnections,
 			Timeout:                 raftTimeout,
 			MsgpackUseNewTimeFormat: true,
@@ -177,10 +180,20 @@ func (t *transport) Close() error {
 	return t.NetworkTransport.Close()
 }
 
-// namedStreams makes the local address the one that others dial, with the server id in it.
+// namedStreams makes the local address the one that others dial, with the server id in it, and watches for refused connections.
 type namedStreams struct {
 	StreamLayer
-	self raft.ServerAddress
+	self    raft.ServerAddress
+	refused func(raft.ServerID)
+}
+
+// Dial implements raft.StreamLayer.
+func (s namedStreams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	conn, err := s.StreamLayer.Dial(address, timeout)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		s.refused(raft.ServerID(splitServerAddress(address).Server))
+	}
+	return conn, err
 }
 
 // Addr implements net.Listener.
