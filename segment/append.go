@@ -1,7 +1,10 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -203,7 +206,10 @@ func (l *Log) roll(base record.Offset) error {
 		return l.spare(err)
 	}
 	next.end = l.active.end // an append that then fails must not have moved the log end over the gap
-	l.seal()
+	if err := l.seal(); err != nil {
+		next.file.release()
+		return l.fail(err)
+	}
 	l.begin(next)
 	l.metaDue = true
 	if !gap {
@@ -217,10 +223,16 @@ func (l *Log) roll(base record.Offset) error {
 	return nil
 }
 
-// create makes the file of a new segment. One that is there already is a leftover of a roll that failed, and holds nothing.
+// create makes the file of a new segment. One that is there already is a leftover, of a roll that failed or of a deletion, and gives way
+// to a new inode: somebody may still be sending the old one.
 func (l *Log) create(base record.Offset) (*segment, error) {
 	path := l.path(fileName(base, logSuffix))
-	h, err := l.fs.OpenFile(path, vfs.Truncated)
+	h, err := l.fs.OpenFile(path, vfs.Exclusive)
+	if errors.Is(err, fs.ErrExist) {
+		if err = l.fs.Remove(path); err == nil {
+			h, err = l.fs.OpenFile(path, vfs.Exclusive)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("segment: create: %w", err)
 	}
@@ -229,11 +241,10 @@ func (l *Log) create(base record.Offset) (*segment, error) {
 
 // seal moves the active segment to the sealed ones and writes its indexes. When they cannot be written, they are kept in memory: the
 // log is the truth, and the next Open rebuilds them. An empty segment leaves no trace.
-func (l *Log) seal() {
+func (l *Log) seal() error {
 	s := *l.active
 	if s.empty() {
-		l.dropFile(&s)
-		return
+		return l.dropFile(&s)
 	}
 	x := s.memory
 	x.noteLast(&s)
@@ -242,6 +253,7 @@ func (l *Log) seal() {
 		s.disk.loaded.Store(&loadedIndex{rebuilt: &x})
 	}
 	l.sealed = append(slices.Clip(l.sealed), &s)
+	return nil
 }
 
 // noteLast adds the segment's largest timestamp, which Kafka's tools expect as the last entry of a time index.
@@ -258,14 +270,21 @@ func (l *Log) begin(s *segment) {
 	l.publish()
 }
 
-// dropFile deletes the files of a segment. Readers that hold the file keep it; nobody can open it again. What cannot be unlinked is
-// reported by nobody: it lies outside [start, end) and the next Open removes it.
-func (l *Log) dropFile(s *segment) {
+// dropFile deletes the files of a segment. Readers that hold the file keep it; nobody can open it again.
+func (l *Log) dropFile(s *segment) error {
 	s.file.markGone()
 	l.idle.drop(s.file)
 	l.undirty(s.file)
-	for _, suffix := range []string{logSuffix, indexSuffix, timeSuffix} {
-		_ = l.fs.Remove(l.path(fileName(s.base, suffix)))
-	}
 	l.touchDir()
+	return removeSegment(l.fs, l.dir, s.base)
+}
+
+// removeSegment deletes what there is of a segment, the log file first: without its log an index means nothing.
+func removeSegment(fs vfs.FS, dir string, base record.Offset) error {
+	for _, suffix := range []string{logSuffix, indexSuffix, timeSuffix} {
+		if err := fs.Remove(filepath.Join(dir, fileName(base, suffix))); err != nil && !isNotExist(err) {
+			return fmt.Errorf("segment: delete: %w", err)
+		}
+	}
+	return nil
 }

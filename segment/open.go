@@ -73,22 +73,24 @@ func (o *opener) open() error {
 		return err
 	}
 	o.log.gaps = o.meta.gaps || !o.known && len(o.bases) > 0
+	leftovers := o.skip()
 	if o.known && o.meta.clean {
-		ok, err := o.openClean()
+		ok, err := o.openClean(leftovers)
 		if ok || err != nil {
 			return err
 		}
 	}
-	return o.recover()
+	return o.recover(leftovers)
 }
 
-// openClean opens the log from log.meta alone, if the files are those that it lists.
-func (o *opener) openClean() (bool, error) {
+// openClean opens the log from log.meta alone, if the files are those that it lists, apart from leftovers.
+func (o *opener) openClean(leftovers []record.Offset) (bool, error) {
 	l := o.log
-	if len(o.bases) != len(o.meta.segments) || len(o.bases) == 0 {
+	listed := slices.DeleteFunc(slices.Clone(o.meta.segments), func(m metaSegment) bool { return slices.Contains(leftovers, m.base) })
+	if len(o.bases) != len(listed) || len(o.bases) == 0 {
 		return false, nil
 	}
-	for i, m := range o.meta.segments {
+	for i, m := range listed {
 		if m.base != o.bases[i] {
 			return false, nil
 		}
@@ -112,6 +114,9 @@ func (o *opener) openClean() (bool, error) {
 	}
 	l.flushed, l.cleanOnDsk = l.active.end, true
 	o.report.Clean = true
+	for _, base := range leftovers {
+		_ = removeSegment(l.fs, l.dir, base) // it is known as a leftover at every Open
+	}
 	return true, nil
 }
 

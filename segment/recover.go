@@ -17,12 +17,13 @@ import (
 //	trusted     segments that log.meta lists, that end at or below the recovery point, and whose size is right: not read
 //	scanned     all later ones: every batch is parsed and CRC-checked
 //	cut         the torn tail of the last segment that has one, and whatever lies behind it
-func (o *opener) recover() error {
+//
+// doomed are segments that an interrupted truncation or retention was going to delete.
+func (o *opener) recover(doomed []record.Offset) error {
 	o.list = nil
 	if err := tidy(o.log.fs, o.log.dir); err != nil {
 		return err
 	}
-	doomed := o.skip()
 	if err := o.examine(&doomed); err != nil {
 		return err
 	}
@@ -34,7 +35,9 @@ func (o *opener) recover() error {
 		return err
 	}
 	for _, base := range slices.Backward(doomed) {
-		o.unlink(base)
+		if err := removeSegment(o.log.fs, o.log.dir, base); err != nil {
+			return err
+		}
 	}
 	return o.settle()
 }
@@ -373,7 +376,9 @@ func (o *opener) settle() error {
 	if end := o.end(); end < o.meta.start {
 		// The start was moved beyond a tail that was then lost: nothing that may be read is left.
 		for _, s := range o.list {
-			o.unlink(s.base)
+			if err := removeSegment(l.fs, l.dir, s.base); err != nil {
+				return err
+			}
 		}
 		o.list = nil
 	}
@@ -429,12 +434,5 @@ func (o *opener) sealScanned(s *segment) {
 	s.memory, s.disk, s.indexed = indexes{}, &diskIndex{}, len(x.offsets)
 	if err := writeIndexes(o.log.fs, o.log.dir, s.base, &x); err != nil {
 		s.disk.loaded.Store(&loadedIndex{rebuilt: &x})
-	}
-}
-
-// unlink deletes the files of a segment that was given up.
-func (o *opener) unlink(base record.Offset) {
-	for _, suffix := range []string{logSuffix, indexSuffix, timeSuffix} {
-		_ = o.log.fs.Remove(o.log.path(fileName(base, suffix)))
 	}
 }

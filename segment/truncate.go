@@ -141,7 +141,9 @@ func (l *Log) finish(rest *segment, doomed []*segment) error {
 	l.active.file.markGone()
 	l.publish()
 	for _, s := range slices.Backward(doomed) {
-		l.dropFile(s)
+		if err := l.dropFile(s); err != nil {
+			return l.fail(err) // a segment that stays could pass for the log's own continuation once the promise is taken back
+		}
 	}
 	if rest.size > 0 {
 		if err := l.cut(rest); err != nil {
