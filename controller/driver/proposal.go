@@ -51,9 +51,9 @@ func (d *Driver) done(now time.Duration, in ProposalDone) {
 	if refused && o.shards {
 		d.retryShard = now + d.cfg.RetryDelay
 	}
-	o.applied = max(in.Result.Index, 1)
-	if in.Failed {
-		o.applied = 1
+	o.applied = 1 // nothing to wait for
+	if !in.Failed {
+		o.applied = in.Result.Index
 	}
 	d.release()
 }
@@ -68,7 +68,6 @@ func (d *Driver) release() {
 		delete(d.outstanding, id)
 		for _, tp := range o.partitions {
 			delete(d.busy, tp)
-			d.todo[tp] = true
 		}
 		if o.session != nil {
 			o.session.busy = false
