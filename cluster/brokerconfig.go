@@ -9,6 +9,8 @@ import (
 // brokers and coordinators take from metadata. Sorted by name; never changed.
 var brokerKeys = buildBrokerKeys()
 
+const notDynamic = " Accepted and reported; the broker's own configuration decides until it follows the metadata."
+
 // ownKeys are the dynamic keys that are not the default of a topic key.
 var ownKeys = [...]ConfigKey{
 	{Name: "auto.create.topics.enable", Type: ConfigBoolean, Default: "", ClusterWide: true, Enforced: true,
@@ -19,30 +21,30 @@ var ownKeys = [...]ConfigKey{
 		Doc: "The replication factor of topics created without one. 0: the broker's own configuration decides (3 where three or more brokers were expected, else 1)."},
 	{Name: "follower.replication.throttled.rate", Type: ConfigLong, Default: "9223372036854775807", min: 0, max: maxInt64,
 		Doc: "Bytes a second that throttled followers may fetch. Accepted and reported; replication is not throttled yet."},
-	{Name: "group.initial.rebalance.delay.ms", Type: ConfigInt, Default: "3000", min: 0, max: maxInt32, ClusterWide: true, Enforced: true,
-		Doc: "How long a new classic group waits for more members before its first rebalance."},
-	{Name: "group.max.session.timeout.ms", Type: ConfigInt, Default: "1800000", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
-		Doc: "The longest session timeout that a group member may ask for."},
-	{Name: "group.max.size", Type: ConfigInt, Default: "2147483647", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
-		Doc: "The most members that a group may have."},
-	{Name: "group.min.session.timeout.ms", Type: ConfigInt, Default: "6000", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
-		Doc: "The shortest session timeout that a group member may ask for."},
+	{Name: "group.initial.rebalance.delay.ms", Type: ConfigInt, Default: "3000", min: 0, max: maxInt32, ClusterWide: true,
+		Doc: "How long a new classic group waits for more members before its first rebalance." + notDynamic},
+	{Name: "group.max.session.timeout.ms", Type: ConfigInt, Default: "1800000", min: 1, max: maxInt32, ClusterWide: true,
+		Doc: "The longest session timeout that a group member may ask for." + notDynamic},
+	{Name: "group.max.size", Type: ConfigInt, Default: "2147483647", min: 1, max: maxInt32, ClusterWide: true,
+		Doc: "The most members that a group may have." + notDynamic},
+	{Name: "group.min.session.timeout.ms", Type: ConfigInt, Default: "6000", min: 1, max: maxInt32, ClusterWide: true,
+		Doc: "The shortest session timeout that a group member may ask for." + notDynamic},
 	{Name: "leader.replication.throttled.rate", Type: ConfigLong, Default: "9223372036854775807", min: 0, max: maxInt64,
 		Doc: "Bytes a second that throttled leaders may send. Accepted and reported; replication is not throttled yet."},
-	{Name: "max.connections", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32, Enforced: true,
-		Doc: "The most client connections of one broker."},
-	{Name: "max.connections.per.ip", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32, Enforced: true,
-		Doc: "The most client connections of one broker from one address."},
+	{Name: "max.connections", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32,
+		Doc: "The most client connections of one broker." + notDynamic},
+	{Name: "max.connections.per.ip", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32,
+		Doc: "The most client connections of one broker from one address." + notDynamic},
 	{Name: "num.partitions", Type: ConfigInt, Default: "0", min: 0, max: maxInt32, ClusterWide: true, Enforced: true,
 		Doc: "The partitions of topics created without a number. 0: the broker's own configuration decides (6)."},
-	{Name: "offset.metadata.max.bytes", Type: ConfigInt, Default: "4096", min: 0, max: 1 << 20, ClusterWide: true, Enforced: true,
-		Doc: "The largest metadata text of a committed offset."},
-	{Name: "offsets.retention.minutes", Type: ConfigInt, Default: "10080", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
-		Doc: "How long the committed offsets of a group stay after the group became empty."},
-	{Name: "producer.id.expiration.ms", Type: ConfigInt, Default: "86400000", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
-		Doc: "How long a partition remembers a producer that no longer writes to it."},
-	{Name: "replica.lag.time.max.ms", Type: ConfigLong, Default: "10000", min: 100, max: maxInt64, ClusterWide: true, Enforced: true,
-		Doc: "How long a follower may be behind before it leaves the ISR."},
+	{Name: "offset.metadata.max.bytes", Type: ConfigInt, Default: "4096", min: 0, max: 1 << 20, ClusterWide: true,
+		Doc: "The largest metadata text of a committed offset." + notDynamic},
+	{Name: "offsets.retention.minutes", Type: ConfigInt, Default: "10080", min: 1, max: maxInt32, ClusterWide: true,
+		Doc: "How long the committed offsets of a group stay after the group became empty." + notDynamic},
+	{Name: "producer.id.expiration.ms", Type: ConfigInt, Default: "86400000", min: 1, max: maxInt32, ClusterWide: true,
+		Doc: "How long a partition remembers a producer that no longer writes to it." + notDynamic},
+	{Name: "replica.lag.time.max.ms", Type: ConfigLong, Default: "10000", min: 100, max: maxInt64, ClusterWide: true,
+		Doc: "How long a follower may be behind before it leaves the ISR." + notDynamic},
 }
 
 // buildBrokerKeys joins ownKeys with the synonyms of topic keys and sorts them.

@@ -60,6 +60,8 @@ type ConfigKey struct {
 	// min and max bound Int, Long and Double; oneOf the items of String and List when it is not nil.
 	min, max float64
 	oneOf    []string
+	// set takes the value of a topic key over; nil where no code asks for it.
+	set func(c *TopicConfig, value string)
 }
 
 // Parse checks a value and gives it back in canonical form (no surrounding blanks, lower-case booleans). Numbers are plain decimal, in the

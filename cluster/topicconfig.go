@@ -140,50 +140,27 @@ func topicKeysOf(synonym string) []string {
 
 // set takes one value over. Values in an Image are canonical; one that this version cannot read (written by a newer one) leaves the default.
 func (c *TopicConfig) set(key, value string) {
-	switch key {
-	case "cleanup.policy":
-		items := splitList(value)
-		c.Delete, c.Compact = slices.Contains(items, "delete"), slices.Contains(items, "compact")
-	case "compression.type":
-		setCompression(&c.Compression, value)
-	case "flush.policy":
-		setFlushPolicy(&c.FlushPolicy, value)
-	case "flush.interval.ms":
-		setMillis(&c.FlushInterval, value)
-	case "flush.messages":
-		setInt(&c.FlushMessages, value)
-	case "flush.ms":
-		setMillis(&c.FlushAge, value)
-	case "index.interval.bytes":
-		setInt(&c.IndexIntervalBytes, value)
-	case "max.message.bytes":
-		setInt(&c.MaxMessageBytes, value)
-	case "message.timestamp.after.max.ms":
-		setMillis(&c.TimestampAfter, value)
-	case "message.timestamp.before.max.ms":
-		setMillis(&c.TimestampBefore, value)
-	case "message.timestamp.type":
-		c.TimestampType = CreateTime
-		if value == "LogAppendTime" {
-			c.TimestampType = LogAppendTime
-		}
-	case "min.insync.replicas":
-		n := int64(c.MinISR)
-		setInt(&n, value)
-		c.MinISR = int(n)
-	case "retention.bytes":
-		setInt(&c.RetentionBytes, value)
-	case "retention.ms":
-		setMillis(&c.RetentionAge, value)
-	case "segment.bytes":
-		setInt(&c.SegmentBytes, value)
-	case "segment.index.bytes":
-		setInt(&c.SegmentIndexBytes, value)
-	case "segment.ms":
-		setMillis(&c.SegmentAge, value)
-	case "unclean.leader.election.enable":
-		c.UncleanElection = value == "true"
+	if k, ok := TopicKey(key); ok && k.set != nil {
+		k.set(c, value)
 	}
+}
+
+func setCleanup(c *TopicConfig, v string) {
+	items := splitList(v)
+	c.Delete, c.Compact = slices.Contains(items, "delete"), slices.Contains(items, "compact")
+}
+
+func setTimestampType(c *TopicConfig, v string) {
+	c.TimestampType = CreateTime
+	if v == "LogAppendTime" {
+		c.TimestampType = LogAppendTime
+	}
+}
+
+func setMinISR(c *TopicConfig, v string) {
+	n := int64(c.MinISR)
+	setInt(&n, v)
+	c.MinISR = int(n)
 }
 
 func setInt(dst *int64, value string) {
