@@ -33,8 +33,10 @@ type ProduceRequest struct {
 	Partition int32
 	// LeaderEpoch fences the request when it is not record.NoEpoch.
 	LeaderEpoch record.LeaderEpoch
-	// Batch is one whole record batch v2. Its base offset and leader epoch are stamped in place; the broker owns the bytes until done is called.
+	// Batch is one whole record batch v2. Its base offset and leader epoch are stamped in place; the broker owns the bytes until Release, or done
+	// if Release is nil, is called.
 	Batch   []byte
+	Release func() // called once when the bytes are no longer needed: after the append, before a waiting request is answered
 	Acks    Acks
 	Timeout time.Duration // bounded by MaxProduceTimeout; on expiry the answer is CodeTimedOut, outcome unknown
 }

@@ -1,0 +1,96 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// AlterConfigs changes the set values of a topic, a broker or the cluster default, all or none.
+func (b *Broker) AlterConfigs(ctx context.Context, res cluster.ConfigResource, ops []cluster.ConfigOp, validateOnly bool) ([]string, error) {
+	if err := b.checkResource(ctx, res); err != nil {
+		return nil, err
+	}
+	altered, err := b.setValues(res).Alter(res.Kind, ops)
+	if err != nil {
+		return nil, err
+	}
+	notes := notEnforced(altered)
+	if validateOnly {
+		return notes, nil
+	}
+	_, err = b.propose(ctx, cluster.AlterConfigs{Resource: res, Ops: ops})
+	return notes, err
+}
+
+// DescribeConfigs lists the effective value of every key of a resource, in the order of names.
+func (b *Broker) DescribeConfigs(ctx context.Context, res cluster.ConfigResource) ([]cluster.EffectiveConfig, error) {
+	if err := b.checkResource(ctx, res); err != nil {
+		return nil, err
+	}
+	img := b.Image()
+	switch res.Kind {
+	case cluster.ConfigTopic:
+		t, ok := img.TopicByName(res.Name)
+		if !ok {
+			return nil, unknownTopic(TopicRef{Name: res.Name})
+		}
+		return img.DescribeTopicConfig(t), nil
+	case cluster.ConfigBroker:
+		id, err := strconv.Atoi(res.Name)
+		if err != nil {
+			return nil, unknownBroker(res.Name)
+		}
+		return img.DescribeBrokerConfig(cluster.BrokerID(id)), nil
+	}
+	return img.DescribeBrokerConfig(cluster.NoBroker), nil
+}
+
+// setValues gives what is set on the resource itself. A topic's configs belong to the topic.
+func (b *Broker) setValues(res cluster.ConfigResource) cluster.Configs {
+	img := b.Image()
+	if res.Kind == cluster.ConfigTopic {
+		if t, ok := img.TopicByName(res.Name); ok {
+			return t.Configs
+		}
+		return nil
+	}
+	return img.Configs(res)
+}
+
+func (b *Broker) checkResource(ctx context.Context, res cluster.ConfigResource) error {
+	switch res.Kind {
+	case cluster.ConfigTopic:
+		_, err := b.Topic(ctx, TopicRef{Name: res.Name})
+		return err
+	case cluster.ConfigBroker:
+		id, err := strconv.Atoi(res.Name)
+		if err != nil {
+			return unknownBroker(res.Name)
+		}
+		if _, ok := b.Image().Broker(cluster.BrokerID(id)); !ok {
+			return unknownBroker(res.Name)
+		}
+		return nil
+	case cluster.ConfigClusterDefault:
+		return nil
+	}
+	return cluster.Refuse(cluster.CodeInvalidRequest, "configs belong to a topic, a broker, or the cluster default")
+}
+
+func unknownBroker(name string) *cluster.Error {
+	return cluster.Refuse(cluster.CodeUnknownBroker, fmt.Sprintf("no broker %q is registered; `moldau cluster brokers` lists them", name))
+}
+
+// notEnforced says plainly which of the set topic configs do nothing yet.
+func notEnforced(configs cluster.Configs) []string {
+	var notes []string
+	for _, e := range configs {
+		if k, ok := cluster.TopicKey(e.Key); ok && !k.Enforced && e.Value != k.Default {
+			notes = append(notes, fmt.Sprintf("%s=%s is stored and reported but not enforced yet", e.Key, e.Value))
+		}
+	}
+	return notes
+}

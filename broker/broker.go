@@ -1,0 +1,240 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/consumergroup"
+	"github.com/moldau-log/moldau/controller"
+	"github.com/moldau-log/moldau/internal/meter"
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication/fetcher"
+)
+
+// Fetcher copies from the leaders of other brokers; *fetcher.Fetcher is one.
+type Fetcher interface {
+	Follow(tp cluster.TopicPartition, leader cluster.BrokerID, leaderEpoch record.LeaderEpoch)
+	Unfollow(tp cluster.TopicPartition)
+	Ack(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch, p fetcher.Position)
+}
+
+// Options say who a broker is and what it is built on. All ports are required.
+type Options struct {
+	ID          cluster.BrokerID
+	Directory   cluster.DirectoryID
+	Incarnation cluster.IncarnationID
+	// Registration is what the controller is told: addresses, rack, version, feature levels. ID, Directory and Incarnation are filled in.
+	Registration cluster.Broker
+	// PreviousEpoch is the broker epoch of the clean-stop marker, NoBrokerEpoch without one.
+	PreviousEpoch cluster.BrokerEpoch
+
+	DefaultPartitions  int32
+	DefaultReplication int16
+	DiskReserve        int64 // bytes; below it produce is refused
+	LagMax             time.Duration
+	FlushWorkers       int
+	Root               string // of the partition directories
+	Groups             consumergroup.Config
+
+	FS         vfs.FS
+	Controller *controller.Controller
+	Forwarder  Forwarder
+	// Fetcher makes the follower side over the local replicas.
+	Fetcher func(target fetcher.Target, epoch func() cluster.BrokerEpoch) Fetcher
+	Clock   partition.Clock
+	Meter   *meter.Set
+	Log     *slog.Logger
+	// Fatal is called when the broker must not go on: its registration was superseded.
+	Fatal func(error)
+}
+
+// Broker is one running broker. Its methods are safe on any goroutine.
+type Broker struct {
+	id          cluster.BrokerID
+	options     Options
+	log         *slog.Logger
+	clock       partition.Clock
+	meters      meters
+	controller  *controller.Controller
+	partitions  *partition.Manager
+	fetcher     Fetcher
+	forwarder   Forwarder
+	groups      *consumergroup.Coordinator
+	outputs     *outputs
+	session     atomic.Pointer[controller.Session]
+	producerIDs producerIDs
+
+	epoch        atomic.Int64  // cluster.BrokerEpoch
+	registered   chan struct{} // capacity 1: wakes the loop when epoch is set
+	stopping     atomic.Bool
+	diskFull     atomic.Bool
+	contactUntil atomic.Int64 // time.Duration on clock
+
+	ctx    context.Context // ends when the broker stops
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+type meters struct {
+	produced, fetched *meter.CounterVec
+}
+
+// New builds a broker that does nothing yet. The controller must know its cluster id.
+func New(o Options) (*Broker, error) {
+	b := &Broker{
+		id: o.ID, options: o, log: o.Log, clock: o.Clock, controller: o.Controller, forwarder: o.Forwarder,
+		registered: make(chan struct{}, 1),
+		meters: meters{
+			produced: o.Meter.Counter("moldau_produced_bytes_total", "Bytes of record batches appended by producers.", "topic"),
+			fetched:  o.Meter.Counter("moldau_fetched_bytes_total", "Bytes of record batches given to readers.", "topic", "source"),
+		},
+	}
+	b.epoch.Store(int64(cluster.NoBrokerEpoch))
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.outputs = newOutputs(b)
+	var err error
+	b.partitions, err = partition.NewManager(partition.Options{
+		FS: o.FS, Root: o.Root, Broker: o.ID, Directory: o.Directory, Cluster: o.Controller.Image().ClusterID(),
+		Outputs: b.outputs, Log: o.Log, Clock: o.Clock, FlushWorkers: o.FlushWorkers, LagMax: o.LagMax, Meter: o.Meter,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	b.fetcher = o.Fetcher(b.partitions, b.Epoch)
+	b.groups, err = consumergroup.Open(o.Groups, consumergroup.Ports{
+		Log:         coordinatorLog{o.Controller},
+		Topics:      func() consumergroup.Topics { return b.Image() },
+		LeaseValid:  b.inContact,
+		NewMemberID: func() string { return newTopicID().String() },
+		Lag:         b,
+		Logger:      o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	b.observe(o.Meter)
+	return b, nil
+}
+
+// ID is the broker's id.
+func (b *Broker) ID() cluster.BrokerID { return b.id }
+
+// Image is the newest metadata that this broker has applied.
+func (b *Broker) Image() *cluster.Image { return b.controller.Image() }
+
+// Epoch is the broker epoch of this incarnation, NoBrokerEpoch before it is registered.
+func (b *Broker) Epoch() cluster.BrokerEpoch { return cluster.BrokerEpoch(b.epoch.Load()) }
+
+// Source is what replication streams from followers read.
+func (b *Broker) Source() fetcher.Source { return b.partitions }
+
+// Controller names the Raft leader, if one is known.
+func (b *Broker) Controller() (cluster.BrokerID, bool) {
+	_, id := b.controller.Leader()
+	return id, id != cluster.NoBroker
+}
+
+// Start recovers the local logs, registers with the controller and begins to serve. It returns when the broker is registered; Ready tells when it is unfenced.
+func (b *Broker) Start(ctx context.Context) error {
+	report, err := b.partitions.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("broker: recover local logs: %w", err)
+	}
+	b.log.Info("local logs recovered", slog.Int("opened", report.Opened), slog.Int("unclean", report.Unclean), slog.Int("damaged", len(report.Damaged)))
+	b.wg.Go(func() { b.follow(b.ctx) })
+	b.wg.Go(func() { b.outputs.run(b.ctx) })
+	b.wg.Go(func() { b.watchDisk(b.ctx) })
+
+	reg := b.options.Registration
+	reg.ID, reg.Directory, reg.Incarnation = b.id, b.options.Directory, b.options.Incarnation
+	damaged := report.Damaged
+	if report.Unclean > 0 {
+		damaged = append(damaged, report.Relaxed...)
+	}
+	session, err := b.controller.Register(ctx, cluster.RegisterBroker{
+		Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: b.options.PreviousEpoch, Damaged: damaged,
+	}, controller.SessionPorts{OnContact: b.contact, Superseded: b.options.Fatal})
+	if err != nil {
+		return fmt.Errorf("broker: register: %w", err)
+	}
+	b.session.Store(session)
+	b.epoch.Store(int64(session.Epoch()))
+	b.registered <- struct{}{}
+	b.log.Info("registered with the controller", slog.Int64("broker_epoch", int64(session.Epoch())))
+	return nil
+}
+
+// contact extends the lease that gates answers which need a controller (partition.Manager.Contact).
+func (b *Broker) contact(until time.Duration) {
+	b.contactUntil.Store(int64(until))
+	b.partitions.Contact(until)
+}
+
+func (b *Broker) inContact() bool { return b.clock.Now() < time.Duration(b.contactUntil.Load()) }
+
+// Drain begins an orderly stop: leaderships and coordinator shards move to other brokers. It returns when they have moved, or with ctx's error.
+func (b *Broker) Drain(ctx context.Context) error {
+	b.stopping.Store(true)
+	s := b.session.Load()
+	if s == nil {
+		return nil
+	}
+	if err := s.Drain(ctx); err != nil {
+		return fmt.Errorf("broker: drain: %w", err)
+	}
+	return nil
+}
+
+// Stop ends everything the broker runs and closes the logs with clean marks. The controller stays open: its owner closes it afterwards.
+func (b *Broker) Stop(ctx context.Context) error {
+	b.stopping.Store(true)
+	b.cancel()
+	b.groups.Close()
+	if s := b.session.Load(); s != nil {
+		s.Close()
+	}
+	b.wg.Wait()
+	if err := b.partitions.Close(ctx); err != nil {
+		return fmt.Errorf("broker: close logs: %w", err)
+	}
+	return nil
+}
+
+// proposeTimeout bounds an administrative command whose caller has set no deadline.
+const proposeTimeout = 30 * time.Second
+
+// propose commits a command and waits until this broker has applied it. A refusal of the command is an error.
+func (b *Broker) propose(ctx context.Context, cmd cluster.Command) (cluster.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	res, err := b.controller.Propose(ctx, cmd)
+	if err != nil {
+		return res, asRefusal(err)
+	}
+	if res.Code != cluster.CodeNone {
+		return res, cluster.Refuse(res.Code, res.Message)
+	}
+	return res, nil
+}
+
+// asRefusal gives every error the form that doors map.
+func asRefusal(err error) *cluster.Error {
+	var e *cluster.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return cluster.Refuse(cluster.CodeTimedOut, "no answer within the request's time; the outcome is unknown")
+	case errors.Is(err, controller.ErrClosed):
+		return cluster.Refuse(cluster.CodeShuttingDown, "the broker is stopping; ask another one")
+	}
+	return cluster.Refuse(cluster.CodeUnknown, err.Error())
+}

@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"fmt"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+)
+
+// Health sums up the cluster as this broker's metadata has it, and the logs of this broker.
+func (b *Broker) Health() Health {
+	img := b.Image()
+	h := Health{Cluster: img.ClusterID(), Controller: cluster.NoBroker, Topics: img.TopicCount()}
+	if id, ok := b.Controller(); ok {
+		h.Controller = id
+	} else {
+		h.Reasons = append(h.Reasons, "no controller is known: fewer than a majority of the voters reach each other")
+	}
+	for br := range img.Brokers() {
+		h.Brokers++
+		if br.Fenced {
+			h.Fenced = append(h.Fenced, br.ID)
+			h.Reasons = append(h.Reasons, fmt.Sprintf("broker %d is down (fenced)", br.ID))
+		}
+	}
+	b.countPartitions(img, &h)
+	for _, r := range b.partitions.All() {
+		if r.Role() == partition.RoleOffline {
+			h.OfflineLogs++
+		}
+	}
+	for _, bad := range []struct {
+		n    int
+		what string
+	}{
+		{h.Leaderless, "have no leader"}, {h.UnderMinISR, "are under min.insync.replicas: acks=isr is refused"},
+		{h.UnderReplicated, "are under-replicated"}, {h.OfflineLogs, "are offline on this broker: the disk failed or recovery found damage"},
+	} {
+		if bad.n > 0 {
+			h.Reasons = append(h.Reasons, fmt.Sprintf("%d partitions %s", bad.n, bad.what))
+		}
+	}
+	h.Healthy = len(h.Reasons) == 0
+	return h
+}
+
+func (b *Broker) countPartitions(img *cluster.Image, h *Health) {
+	for t := range img.Topics() {
+		for _, p := range img.PartitionsOf(t.ID) {
+			h.Partitions++
+			if p.Leader == cluster.NoBroker {
+				h.Leaderless++
+			}
+			if len(p.ISR) < len(p.Replicas)-len(p.Adding) {
+				h.UnderReplicated++
+			}
+			if len(p.ISR) < img.MinISR(t, p) {
+				h.UnderMinISR++
+			}
+			if len(p.Adding)+len(p.Removing) > 0 {
+				h.Reassigning++
+			}
+		}
+	}
+}
+
+// Ready reports whether the broker serves: it is registered, caught up, unfenced, a controller is known and it does not stop. The reason is for people.
+func (b *Broker) Ready() (bool, string) {
+	if b.stopping.Load() {
+		return false, "the broker is stopping"
+	}
+	epoch := b.Epoch()
+	if epoch == cluster.NoBrokerEpoch {
+		return false, "the broker is not registered with a controller yet"
+	}
+	me, ok := b.Image().Broker(b.id)
+	switch {
+	case !ok || me.Epoch != epoch:
+		return false, "the broker has not applied its own registration yet"
+	case me.Fenced:
+		return false, "the controller has fenced the broker: it is starting, or its heartbeats do not arrive"
+	case me.Draining:
+		return false, "the broker is draining"
+	}
+	if _, known := b.Controller(); !known {
+		return false, "no controller is known"
+	}
+	return true, ""
+}

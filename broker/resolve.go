@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+)
+
+// unknownTopicWait bounds how long a request for an unknown topic waits for this broker to catch up with the controller: a client that created the topic
+// through another broker must not be told that it does not exist (HARD-CASES 152).
+const unknownTopicWait = time.Second
+
+// lookup finds a topic in the present image.
+func (b *Broker) lookup(ref TopicRef) (*cluster.Topic, bool) {
+	img := b.Image()
+	if !ref.ID.IsZero() {
+		t, ok := img.Topic(ref.ID)
+		return t, ok && (ref.Name == "" || t.Name == ref.Name)
+	}
+	return img.TopicByName(ref.Name)
+}
+
+// Topic finds a topic, and if it is not there waits, bounded, until this broker has applied what the controller had committed when it asked.
+func (b *Broker) Topic(ctx context.Context, ref TopicRef) (*cluster.Topic, error) {
+	if t, ok := b.lookup(ref); ok {
+		return t, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, unknownTopicWait)
+	defer cancel()
+	// A failed barrier leaves the question where it was: the answer is then from what this broker knows.
+	_ = b.controller.Barrier(ctx)
+	if t, ok := b.lookup(ref); ok {
+		return t, nil
+	}
+	return nil, unknownTopic(ref)
+}
+
+func unknownTopic(ref TopicRef) *cluster.Error {
+	name := ref.Name
+	if name == "" {
+		name = "with id " + ref.ID.String()
+	}
+	return cluster.Refuse(cluster.CodeUnknownTopic, fmt.Sprintf("topic %s does not exist; create it with `moldau topic create`", name))
+}
+
+// leader finds the local replica of a partition if it leads. The refusal names who leads as far as this broker knows.
+func (b *Broker) leader(t *cluster.Topic, p int32) (*partition.Runner, *cluster.Error) {
+	tp := cluster.TopicPartition{Topic: t.ID, Partition: p}
+	meta, ok := b.Image().Partition(tp)
+	if !ok {
+		return nil, cluster.Refuse(cluster.CodeUnknownTopic, fmt.Sprintf("topic %s has no partition %d; it has %d, numbered from 0", t.Name, p, t.Partitions))
+	}
+	r, code := b.partitions.Leader(tp)
+	if code == cluster.CodeNone {
+		return r, nil
+	}
+	if code == cluster.CodeUnknownTopic { // known to the metadata, not (yet) here
+		code = cluster.CodeNotLeader
+	}
+	return nil, &cluster.Error{
+		Code:        code,
+		Message:     fmt.Sprintf("broker %d does not lead %s-%d; ask broker %d", b.id, t.Name, p, meta.Leader),
+		Leader:      meta.Leader,
+		LeaderEpoch: int32(meta.LeaderEpoch),
+	}
+}

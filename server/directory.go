@@ -1,0 +1,172 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/segment"
+)
+
+// directoryFormat is the version of the data directory's layout. It only goes up; an unknown one is refused.
+const directoryFormat = 1
+
+// Files of the data directory, beside raft/ and partitions/.
+const (
+	identityFile  = "broker.meta" // JSON: who this directory belongs to; written once, and once more when the cluster is known
+	cleanStopFile = "clean-stop"  // JSON: the broker epoch of the last orderly stop; removed at the start
+)
+
+// identity is the content of identityFile.
+type identity struct {
+	Format    int              `json:"format"`
+	Broker    cluster.BrokerID `json:"broker"`
+	Directory string           `json:"directory_id"`
+	Cluster   string           `json:"cluster_id,omitempty"` // empty until the broker has joined
+}
+
+// directory is a locked data directory.
+type directory struct {
+	path    string
+	lock    io.Closer
+	broker  cluster.BrokerID
+	id      cluster.DirectoryID
+	cluster cluster.ClusterID
+	// previousEpoch is the broker epoch of the last orderly stop, NoBrokerEpoch after any other.
+	previousEpoch cluster.BrokerEpoch
+}
+
+// openDirectory creates or opens a data directory for one broker and locks it against a second process before anything is written.
+func openDirectory(path string, broker cluster.BrokerID) (*directory, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("server: create the data directory: %w", err)
+	}
+	lock, err := segment.LockDir(vfs.OS(), path)
+	if err != nil {
+		return nil, fmt.Errorf("server: the data directory %s is in use by another process, or cannot be locked: %w", path, err)
+	}
+	d := &directory{path: path, lock: lock, broker: broker, previousEpoch: cluster.NoBrokerEpoch}
+	if err := d.load(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return d, nil
+}
+
+func (d *directory) load() error {
+	var id identity
+	err := readJSON(filepath.Join(d.path, identityFile), &id)
+	if errors.Is(err, fs.ErrNotExist) {
+		rand.Read(d.id[:])
+		return d.writeIdentity()
+	}
+	if err != nil {
+		return fmt.Errorf("server: read %s: %w", identityFile, err)
+	}
+	if id.Format != directoryFormat {
+		return fmt.Errorf("server: %s has format %d, this version knows %d; use the version that wrote it", d.path, id.Format, directoryFormat)
+	}
+	if id.Broker != d.broker {
+		return fmt.Errorf("server: %s belongs to broker %d, and this is broker %d; give the broker its own directory, or its own --id", d.path, id.Broker, d.broker)
+	}
+	if d.id, err = cluster.ParseUUID(id.Directory); err != nil {
+		return fmt.Errorf("server: %s: directory id: %w", identityFile, err)
+	}
+	if id.Cluster != "" {
+		if d.cluster, err = cluster.ParseUUID(id.Cluster); err != nil {
+			return fmt.Errorf("server: %s: cluster id: %w", identityFile, err)
+		}
+	}
+	return d.takeCleanStop()
+}
+
+// takeCleanStop reads the clean-stop marker and removes it, so that it can only ever speak of the stop before this start.
+func (d *directory) takeCleanStop() error {
+	path := filepath.Join(d.path, cleanStopFile)
+	var mark struct {
+		BrokerEpoch cluster.BrokerEpoch `json:"broker_epoch"`
+	}
+	err := readJSON(path, &mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil { // a torn marker counts as none
+		d.previousEpoch = mark.BrokerEpoch
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("server: remove the clean-stop marker: %w", err)
+	}
+	return syncDir(d.path)
+}
+
+func (d *directory) writeIdentity() error {
+	id := identity{Format: directoryFormat, Broker: d.broker, Directory: d.id.String()}
+	if !d.cluster.IsZero() {
+		id.Cluster = d.cluster.String()
+	}
+	return writeJSON(d.path, identityFile, id)
+}
+
+// joined records the cluster that this directory belongs to from now on.
+func (d *directory) joined(id cluster.ClusterID) error {
+	if d.cluster == id {
+		return nil
+	}
+	if !d.cluster.IsZero() {
+		return fmt.Errorf("server: %s belongs to cluster %s, and the seeds lead to cluster %s", d.path, d.cluster, id)
+	}
+	d.cluster = id
+	return d.writeIdentity()
+}
+
+func (d *directory) writeCleanStop(epoch cluster.BrokerEpoch) error {
+	return writeJSON(d.path, cleanStopFile, map[string]cluster.BrokerEpoch{"broker_epoch": epoch})
+}
+
+func (d *directory) close() error { return d.lock.Close() }
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// writeJSON replaces a file so that a crash leaves the old content or the new.
+func writeJSON(dir, name string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("server: encode %s: %w", name, err)
+	}
+	temp := filepath.Join(dir, name+".tmp")
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("server: write %s: %w", name, err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("server: write %s: %w", name, err)
+	}
+	if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
+		return fmt.Errorf("server: write %s: %w", name, err)
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("server: sync %s: %w", dir, err)
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/config"
+)
+
+// listeners are the ports of a broker, all open before anything else starts, so that a port in use is found at once.
+type listeners struct {
+	peer, grpc, http net.Listener
+}
+
+func listen(cfg config.Config) (l listeners, err error) {
+	for _, p := range []struct {
+		name string
+		addr string
+		into *net.Listener
+	}{{"peer", cfg.Peer.Addr, &l.peer}, {"grpc", cfg.GRPC.Addr, &l.grpc}, {"http", cfg.HTTP.Addr, &l.http}} {
+		*p.into, err = net.Listen("tcp", p.addr)
+		if err != nil {
+			l.close()
+			return listeners{}, fmt.Errorf("server: listen on %s for %s: %w; choose another with --%s-addr", p.addr, p.name, err, p.name)
+		}
+	}
+	return l, nil
+}
+
+func (l listeners) close() {
+	for _, x := range []net.Listener{l.peer, l.grpc, l.http} {
+		if x != nil {
+			x.Close()
+		}
+	}
+}
+
+// advertised gives the address under which others reach a door: what was configured, or the listening address, with the host's name where it listens on
+// all interfaces.
+func advertised(d config.Door, l net.Listener) string {
+	if d.Advertise != "" {
+		return d.Advertise
+	}
+	bound := l.Addr().(*net.TCPAddr)
+	host := bound.IP.String()
+	if bound.IP.IsUnspecified() {
+		host = "localhost"
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(bound.Port))
+}
+
+func registeredListener(name, address string) (cluster.Listener, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return cluster.Listener{}, fmt.Errorf("server: advertised address %q: %w", address, err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return cluster.Listener{}, fmt.Errorf("server: advertised address %q: %w", address, err)
+	}
+	return cluster.Listener{Name: name, Host: host, Port: int32(n)}, nil
+}
