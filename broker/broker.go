@@ -38,6 +38,7 @@ type Options struct {
 
 	DefaultPartitions  int32
 	DefaultReplication int16
+	AutoCreate         bool  // create a topic when a client first asks for it, unless the dynamic config says otherwise
 	DiskReserve        int64 // bytes; below it produce is refused
 	LagMax             time.Duration
 	FlushWorkers       int

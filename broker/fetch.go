@@ -30,7 +30,7 @@ func (b *Broker) Fetch(ctx context.Context, req FetchRequest) []FetchedPartition
 
 // openFetch finds the local leader of one partition, or fills in the refusal.
 func (b *Broker) openFetch(ctx context.Context, p *FetchPartition, out *FetchedPartition) *partition.Runner {
-	t, err := b.Topic(ctx, p.Topic)
+	t, err := b.dataTopic(ctx, p.Topic)
 	if err != nil {
 		refuseFetch(out, asRefusal(err))
 		return nil

@@ -19,7 +19,7 @@ func (b *Broker) ListOffsets(ctx context.Context, queries []OffsetQuery) []Offse
 }
 
 func (b *Broker) listOffset(ctx context.Context, q OffsetQuery) OffsetAnswer {
-	t, err := b.Topic(ctx, q.Topic)
+	t, err := b.dataTopic(ctx, q.Topic)
 	if err != nil {
 		return refusedOffset(asRefusal(err))
 	}

@@ -25,7 +25,7 @@ func (b *Broker) Produce(req ProduceRequest, done func(ProduceResult)) {
 
 // produceUnknown waits for the metadata off the caller's path: only the first requests to a new topic come here.
 func (b *Broker) produceUnknown(req ProduceRequest, done func(ProduceResult)) {
-	t, err := b.Topic(b.ctx, req.Topic)
+	t, err := b.dataTopic(b.ctx, req.Topic)
 	if err != nil {
 		done(refusedProduce(asRefusal(err)))
 		return

@@ -38,6 +38,29 @@ func (b *Broker) Topic(ctx context.Context, ref TopicRef) (*cluster.Topic, error
 	return nil, unknownTopic(ref)
 }
 
+// dataTopic is Topic for requests that move records: it creates the topic when the broker is told to do that for topics a client first asks for.
+func (b *Broker) dataTopic(ctx context.Context, ref TopicRef) (*cluster.Topic, error) {
+	t, err := b.Topic(ctx, ref)
+	if err == nil || !ref.ID.IsZero() || !b.autoCreate() {
+		return t, err
+	}
+	_, err = b.CreateTopic(ctx, TopicSpec{Name: ref.Name, Partitions: -1, ReplicationFactor: -1})
+	if err != nil && asRefusal(err).Code != cluster.CodeTopicExists { // somebody else was faster
+		return nil, err
+	}
+	return b.Topic(ctx, ref)
+}
+
+func (b *Broker) autoCreate() bool {
+	switch b.Image().BrokerConfig(b.id).AutoCreate {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	return b.options.AutoCreate
+}
+
 func unknownTopic(ref TopicRef) *cluster.Error {
 	name := ref.Name
 	if name == "" {
