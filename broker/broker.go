@@ -139,8 +139,8 @@ func (b *Broker) Source() fetcher.Source { return b.partitions }
 
 // Controller names the Raft leader, if one is known.
 func (b *Broker) Controller() (cluster.BrokerID, bool) {
-	_, id := b.controller.Leader()
-	return id, id != cluster.NoBroker
+	_, id, ok := b.controller.Leader()
+	return id, ok
 }
 
 // Start recovers the local logs, registers with the controller and begins to serve. It returns when the broker is registered; Ready tells when it is unfenced.
@@ -160,17 +160,28 @@ func (b *Broker) Start(ctx context.Context) error {
 	if report.Unclean > 0 {
 		damaged = append(damaged, report.Relaxed...)
 	}
-	session, err := b.controller.Register(ctx, cluster.RegisterBroker{
-		Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: b.options.PreviousEpoch, Damaged: damaged,
-	}, controller.SessionPorts{OnContact: b.contact, Superseded: b.options.Fatal})
+	registration := func(previous cluster.BrokerEpoch) cluster.RegisterBroker {
+		return cluster.RegisterBroker{Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: previous, Damaged: damaged}
+	}
+	session := b.controller.NewSession(controller.SessionEvents{Contact: b.contact, Registration: registration, Registered: b.registeredAs})
+	epoch, err := session.Register(ctx, registration(b.options.PreviousEpoch))
 	if err != nil {
 		return fmt.Errorf("broker: register: %w", err)
 	}
 	b.session.Store(session)
-	b.epoch.Store(int64(session.Epoch()))
-	b.registered <- struct{}{}
-	b.log.Info("registered with the controller", slog.Int64("broker_epoch", int64(session.Epoch())))
+	b.registeredAs(epoch)
+	b.wg.Go(func() { session.Run(b.ctx) })
 	return nil
+}
+
+// registeredAs makes a broker epoch the present one. Everything that carries the old one is refused from then on.
+func (b *Broker) registeredAs(epoch cluster.BrokerEpoch) {
+	b.epoch.Store(int64(epoch))
+	select {
+	case b.registered <- struct{}{}:
+	default:
+	}
+	b.log.Info("registered with the controller", slog.Int64("broker_epoch", int64(epoch)))
 }
 
 // contact extends the lease that gates answers which need a controller (partition.Manager.Contact).
@@ -199,9 +210,6 @@ func (b *Broker) Stop(ctx context.Context) error {
 	b.stopping.Store(true)
 	b.cancel()
 	b.groups.Close()
-	if s := b.session.Load(); s != nil {
-		s.Close()
-	}
 	b.wg.Wait()
 	if err := b.partitions.Close(ctx); err != nil {
 		return fmt.Errorf("broker: close logs: %w", err)

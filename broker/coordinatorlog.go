@@ -13,7 +13,7 @@ type coordinatorLog struct{ c *controller.Controller }
 
 // Append implements consumergroup.CoordinatorLog.
 func (l coordinatorLog) Append(ctx context.Context, cmd cluster.GroupAppend) (cluster.Result, error) {
-	return l.c.ProposeGroup(ctx, cmd)
+	return l.c.ProposeGroups(ctx, cmd)
 }
 
 // Load implements consumergroup.CoordinatorLog.

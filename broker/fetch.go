@@ -144,7 +144,7 @@ func (b *Broker) countFetched(out []FetchedPartition) {
 			continue
 		}
 		if t, ok := img.Topic(out[i].Topic); ok {
-			b.meters.fetched.With(t.Name, "consumer").Add(float64(out[i].Slice.Len()))
+			b.meters.fetched.With(t.Name, "consumer").Add(int64(out[i].Slice.Len()))
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (b *Broker) produce(t *cluster.Topic, req ProduceRequest, done func(Produce
 	size := len(req.Batch)
 	completion := partition.NewCompletion(func(res partition.ProduceResult) {
 		if res.Code == cluster.CodeNone {
-			b.meters.produced.With(t.Name).Add(float64(size))
+			b.meters.produced.With(t.Name).Add(int64(size))
 		}
 		done(ProduceResult{
 			Code: res.Code, Message: res.Message, BaseOffset: res.BaseOffset, LogStart: res.LogStart,

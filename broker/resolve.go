@@ -30,8 +30,10 @@ func (b *Broker) Topic(ctx context.Context, ref TopicRef) (*cluster.Topic, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, unknownTopicWait)
 	defer cancel()
-	// A failed barrier leaves the question where it was: the answer is then from what this broker knows.
-	_ = b.controller.Barrier(ctx)
+	// A failure leaves the question where it was: the answer is then from what this broker knows.
+	if s := b.session.Load(); s != nil {
+		_ = s.CatchUp(ctx)
+	}
 	if t, ok := b.lookup(ref); ok {
 		return t, nil
 	}

@@ -48,7 +48,7 @@ func openDirectory(path string, broker cluster.BrokerID) (*directory, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("server: create the data directory: %w", err)
 	}
-	lock, err := segment.LockDir(vfs.OS(), path)
+	lock, err := segment.LockDir(vfs.OS{}, path)
 	if err != nil {
 		return nil, fmt.Errorf("server: the data directory %s is in use by another process, or cannot be locked: %w", path, err)
 	}
@@ -102,7 +102,7 @@ func (d *directory) takeCleanStop() error {
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("server: remove the clean-stop marker: %w", err)
 	}
-	return syncDir(d.path)
+	return vfs.OS{}.SyncDir(d.path)
 }
 
 func (d *directory) writeIdentity() error {
@@ -145,28 +145,8 @@ func writeJSON(dir, name string, value any) error {
 	if err != nil {
 		return fmt.Errorf("server: encode %s: %w", name, err)
 	}
-	temp := filepath.Join(dir, name+".tmp")
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
+	if err := vfs.WriteFileAtomic(vfs.OS{}, dir, filepath.Join(dir, name), append(text, '\n')); err != nil {
 		return fmt.Errorf("server: write %s: %w", name, err)
 	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("server: write %s: %w", name, err)
-	}
-	if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
-		return fmt.Errorf("server: write %s: %w", name, err)
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("server: sync %s: %w", dir, err)
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return nil
 }

@@ -163,7 +163,7 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		ID: s.dir.broker, Directory: s.dir.id, Incarnation: s.incarnation, Registration: registration, PreviousEpoch: s.dir.previousEpoch,
 		DefaultPartitions: s.cfg.Topic.Partitions, DefaultReplication: s.cfg.DefaultReplicationFactor(), AutoCreate: s.cfg.Topic.AutoCreate,
 		DiskReserve: s.cfg.Storage.ReserveBytes, LagMax: s.cfg.Replica.LagMax, FlushWorkers: s.cfg.Storage.FlushWorkers,
-		Root: s.dir.path, Groups: groups, FS: vfs.OS(), Controller: s.controller, Forwarder: s.peer,
+		Root: s.dir.path, Groups: groups, FS: vfs.OS{}, Controller: s.controller, Forwarder: s.peer,
 		Fetcher: func(target fetcher.Target, epoch func() cluster.BrokerEpoch) broker.Fetcher {
 			s.fetcher = fetcher.New(fetcher.Config{Transport: s.peer, Target: target, Epoch: epoch, Log: s.log})
 			return s.fetcher
