@@ -1,0 +1,25 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const interruptTerm = syscall.SIGTERM
+
+// dump prints the batches of every replica of a stopped broker, by the name of its directory.
+func (b *Broker) dump() map[string]string {
+	t := b.cluster.t
+	t.Helper()
+	root := filepath.Join(b.Data, "partitions")
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, e := range entries {
+		out[e.Name()] = b.cluster.Must("log", "dump", filepath.Join(root, e.Name()), "-o", "jsonl")
+	}
+	return out
+}
