@@ -3,10 +3,12 @@ package broker
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/placement"
 )
 
 // MaxPartitionsPerTopic bounds one topic; a cluster has its own bound.
@@ -67,7 +69,9 @@ func (b *Broker) place(partitions, rf int) ([][]cluster.BrokerID, error) {
 		return nil, cluster.Refuse(cluster.CodeInvalidReplication,
 			fmt.Sprintf("replication factor %d; %d brokers are registered, so between 1 and %d is possible (retry if brokers are still starting)", rf, n, n))
 	}
-	return b.controller.Place(partitions, rf)
+	return placement.Assign(placement.Request{
+		Brokers: placement.Brokers(b.Image()), Partitions: partitions, ReplicationFactor: rf, Seed: rand.Uint64(),
+	})
 }
 
 func (b *Broker) checkAssignment(assignment [][]cluster.BrokerID) error {
@@ -132,6 +136,6 @@ func (b *Broker) AddPartitions(ctx context.Context, ref TopicRef, total int32, a
 }
 
 func newTopicID() (id cluster.TopicID) {
-	rand.Read(id[:]) // never fails, see crypto/rand
+	crand.Read(id[:]) // never fails, see crypto/rand
 	return id
 }

@@ -21,5 +21,7 @@ func (l coordinatorLog) Load(ctx context.Context, shard cluster.ShardID, minInde
 	if err := l.c.WaitApplied(ctx, minIndex); err != nil {
 		return consumergroup.ShardContent{}, err
 	}
-	return consumergroup.ShardContent{}, nil
+	view := l.c.Groups()
+	at := view.Shard(shard)
+	return consumergroup.ShardContent{Epoch: at.Epoch, NextSequence: at.NextSequence, Records: view.Records(shard)}, nil
 }

@@ -53,7 +53,7 @@ var table = map[string]Rule{
 		Modules: []string{"github.com/hashicorp/raft", "github.com/hashicorp/raft-boltdb/v2", "github.com/hashicorp/raft-autopilot", "github.com/hashicorp/go-hclog", "go.etcd.io/bbolt"}},
 	"consumergroup": {Imports: join(internals, "consumergroup/group", "consumergroup/assignor", "consumergroup/coordinator", "record", "cluster")},
 	// L4
-	"broker": {Imports: join(internals, "partition", "segment", "replication/fetcher", "controller", "consumergroup", "consumergroup/...", "cluster", "record")},
+	"broker": {Imports: join(internals, "partition", "segment", "replication/session", "replication/fetcher", "controller", "controller/placement", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5
 	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
 	"peer": {Imports: join(internals, "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
