@@ -9,7 +9,7 @@ BIN      := bin
 TIMEOUT  ?= 10m
 SEEDS    ?= 100
 SEED     ?= 1
-DURATION ?= 2m
+ROUNDS   ?= 50
 REF      ?= HEAD~1
 
 .DEFAULT_GOAL := help
@@ -81,8 +81,8 @@ bench-compare: ## benchmarks of the work tree against REF
 	@test/bench-compare.sh $(REF)
 
 .PHONY: soak
-soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; DURATION=, SEED=
-	MOLDAU_BIN=$(CURDIR)/$(BIN) MOLDAU_SOAK=1 MOLDAU_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run TestSoak ./test/soak/...
+soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
+	MOLDAU_BIN=$(CURDIR)/$(BIN) MOLDAU_ROUNDS=$(ROUNDS) MOLDAU_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run TestRounds ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for a while: FUZZTIME=30s

@@ -71,7 +71,6 @@ var table = map[string]Rule{
 	"cmd/bench":     {Imports: []string{"..."}, Modules: []string{""}},
 	"cmd/sim":       {Imports: []string{"..."}, Modules: []string{""}},
 	"test/e2e":      {Imports: []string{"..."}, Modules: []string{""}},
-	"test/soak":     {Imports: []string{"..."}, Modules: []string{""}},
 	"internal/lint": {},
 }
 
