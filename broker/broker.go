@@ -19,13 +19,6 @@ import (
 	"github.com/moldau-log/moldau/replication/fetcher"
 )
 
-// Fetcher copies from the leaders of other brokers; *fetcher.Fetcher is one.
-type Fetcher interface {
-	Follow(tp cluster.TopicPartition, leader cluster.BrokerID, leaderEpoch record.LeaderEpoch)
-	Unfollow(tp cluster.TopicPartition)
-	Ack(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch, p fetcher.Position)
-}
-
 // Options say who a broker is and what it is built on. All ports are required.
 type Options struct {
 	ID          cluster.BrokerID
@@ -48,11 +41,11 @@ type Options struct {
 	FS         vfs.FS
 	Controller *controller.Controller
 	Forwarder  Forwarder
-	// Fetcher makes the follower side over the local replicas.
-	Fetcher func(target fetcher.Target, epoch func() cluster.BrokerEpoch) Fetcher
-	Clock   partition.Clock
-	Meter   *meter.Set
-	Log     *slog.Logger
+	// Transport opens replication streams to the leaders of other brokers.
+	Transport fetcher.Transport
+	Clock     partition.Clock
+	Meter     *meter.Set
+	Log       *slog.Logger
 	// Fatal is called when the broker must not go on: its registration was superseded.
 	Fatal func(error)
 }
@@ -66,7 +59,8 @@ type Broker struct {
 	meters      meters
 	controller  *controller.Controller
 	partitions  *partition.Manager
-	fetcher     Fetcher
+	fetcher     *fetcher.Fetcher
+	sender      *fetcher.Sender
 	forwarder   Forwarder
 	groups      *consumergroup.Coordinator
 	outputs     *outputs
@@ -109,7 +103,8 @@ func New(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	b.fetcher = o.Fetcher(b.partitions, b.Epoch)
+	b.fetcher = fetcher.New(fetcher.Config{Transport: o.Transport, Target: b.partitions, Log: o.Log})
+	b.sender = fetcher.NewSender(fetcher.SenderConfig{Source: b.partitions, Log: o.Log})
 	b.groups, err = consumergroup.Open(o.Groups, consumergroup.Ports{
 		Log:         coordinatorLog{o.Controller},
 		Topics:      func() consumergroup.Topics { return b.Image() },
@@ -134,8 +129,10 @@ func (b *Broker) Image() *cluster.Image { return b.controller.Image() }
 // Epoch is the broker epoch of this incarnation, NoBrokerEpoch before it is registered.
 func (b *Broker) Epoch() cluster.BrokerEpoch { return cluster.BrokerEpoch(b.epoch.Load()) }
 
-// Source is what replication streams from followers read.
-func (b *Broker) Source() fetcher.Source { return b.partitions }
+// ServeFollower serves the replication stream that a follower has opened, until it ends.
+func (b *Broker) ServeFollower(follower cluster.BrokerID, epoch cluster.BrokerEpoch, stream fetcher.LeaderStream) {
+	b.sender.Serve(follower, epoch, stream)
+}
 
 // Controller names the Raft leader, if one is known.
 func (b *Broker) Controller() (cluster.BrokerID, bool) {
@@ -177,6 +174,7 @@ func (b *Broker) Start(ctx context.Context) error {
 // registeredAs makes a broker epoch the present one. Everything that carries the old one is refused from then on.
 func (b *Broker) registeredAs(epoch cluster.BrokerEpoch) {
 	b.epoch.Store(int64(epoch))
+	b.fetcher.SetEpoch(epoch)
 	select {
 	case b.registered <- struct{}{}:
 	default:
@@ -210,6 +208,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 	b.stopping.Store(true)
 	b.cancel()
 	b.groups.Close()
+	b.fetcher.Close()
 	b.wg.Wait()
 	if err := b.partitions.Close(ctx); err != nil {
 		return fmt.Errorf("broker: close logs: %w", err)

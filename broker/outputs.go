@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (o *outputs) Subscribe(tp cluster.TopicPartition, leader cluster.BrokerID, 
 }
 
 // Unsubscribe implements partition.Outputs.
-func (o *outputs) Unsubscribe(tp cluster.TopicPartition) { o.b.fetcher.Unfollow(tp) }
+func (o *outputs) Unsubscribe(tp cluster.TopicPartition) { o.b.fetcher.Unfollow(tp, math.MaxInt32) }
 
 // Ack implements partition.Outputs.
 func (o *outputs) Ack(tp cluster.TopicPartition, epoch record.LeaderEpoch, p partition.Progress) {

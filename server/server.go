@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moldau-log/moldau/broker"
@@ -20,7 +21,6 @@ import (
 	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/peer"
-	"github.com/moldau-log/moldau/replication/fetcher"
 )
 
 // Metadata feature levels that this software supports.
@@ -42,11 +42,13 @@ type Server struct {
 	peer       *peer.Peer
 	controller *controller.Controller
 	broker     *broker.Broker
-	fetcher    *fetcher.Fetcher
 	grpc       *grpcapi.Server
 	http       *httpapi.Server
 
 	incarnation cluster.IncarnationID
+	// metadata and application are controller and broker for those who may ask before they exist.
+	metadata    atomic.Pointer[controller.Controller]
+	application atomic.Pointer[broker.Broker]
 	fatal       chan error // capacity 1: why the broker must end
 	wg          sync.WaitGroup
 }
@@ -91,15 +93,18 @@ func (s *Server) open() (err error) {
 	c.SessionTimeout = s.cfg.Session.Timeout
 	s.controller, err = controller.Open(c, controller.Ports{
 		Streams: s.peer.StreamLayer(address), Calls: s.peer, Fatal: s.fail, Now: s.clock.Now, Log: s.log, Meter: s.meters,
-		Refusing: s.peer.Refusing,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.metadata.Store(s.controller)
+	return nil
 }
 
 // identity is what the hello of every peer connection says of us.
 func (s *Server) identity() peer.Identity {
 	id := peer.Identity{Broker: s.dir.broker, Directory: s.dir.id, Incarnation: s.incarnation, Cluster: s.dir.cluster}
-	if c := s.controller; c != nil {
+	if c := s.metadata.Load(); c != nil {
 		if known := c.Image().ClusterID(); !known.IsZero() {
 			id.Cluster = known
 		}
@@ -109,7 +114,11 @@ func (s *Server) identity() peer.Identity {
 
 // resolve says where a registered broker's peer port is.
 func (s *Server) resolve(id cluster.BrokerID) (controller.Endpoint, bool) {
-	br, ok := s.controller.Image().Broker(id)
+	c := s.metadata.Load()
+	if c == nil {
+		return controller.Endpoint{}, false
+	}
+	br, ok := c.Image().Broker(id)
 	if !ok {
 		return controller.Endpoint{}, false
 	}
@@ -164,21 +173,17 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		DefaultPartitions: s.cfg.Topic.Partitions, DefaultReplication: s.cfg.DefaultReplicationFactor(), AutoCreate: s.cfg.Topic.AutoCreate,
 		DiskReserve: s.cfg.Storage.ReserveBytes, LagMax: s.cfg.Replica.LagMax, FlushWorkers: s.cfg.Storage.FlushWorkers,
 		Root: s.dir.path, Groups: groups, FS: vfs.OS{}, Controller: s.controller, Forwarder: s.peer,
-		Fetcher: func(target fetcher.Target, epoch func() cluster.BrokerEpoch) broker.Fetcher {
-			s.fetcher = fetcher.New(fetcher.Config{Transport: s.peer, Target: target, Epoch: epoch, Log: s.log})
-			return s.fetcher
-		},
-		Clock: s.clock, Meter: s.meters, Log: s.log, Fatal: s.fail,
+		Transport: s.peer,
+		Clock:     s.clock, Meter: s.meters, Log: s.log, Fatal: s.fail,
 	})
 	if err != nil {
 		return err
 	}
+	s.application.Store(s.broker)
 	s.peer.SetHandlers(peer.Handlers{
-		Control: s.controller.Serve,
-		Forward: s.broker.Forwarded,
-		Replication: func(follower cluster.BrokerID, epoch cluster.BrokerEpoch, stream fetcher.LeaderStream) {
-			fetcher.Serve(s.broker.Source(), follower, epoch, stream)
-		},
+		Control:     s.controller.Serve,
+		Forward:     s.broker.Forwarded,
+		Replication: s.broker.ServeFollower,
 	})
 	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes}, s.broker, s.meters, s.log)
 	return s.broker.Start(ctx)
@@ -208,10 +213,11 @@ func (s *Server) serving(door string, err error) {
 
 // Ready reports whether the broker is in service; the reason is for people.
 func (s *Server) Ready() (bool, string) {
-	if s.broker == nil {
+	b := s.application.Load()
+	if b == nil {
 		return false, "the broker is not part of a cluster yet"
 	}
-	return s.broker.Ready()
+	return b.Ready()
 }
 
 // Addresses are the addresses that the doors are bound to.
@@ -232,7 +238,6 @@ func (s *Server) Stop(ctx context.Context) error {
 		}
 		cancel()
 		s.grpc.Stop(ctx)
-		s.fetcher.Close()
 		if err := s.broker.Stop(ctx); err != nil {
 			errs = append(errs, err)
 		} else {
