@@ -15,7 +15,6 @@ import (
 	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/partition"
-	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication/fetcher"
 )
 
@@ -111,6 +110,7 @@ func New(o Options) (*Broker, error) {
 		LeaseValid:  b.inContact,
 		NewMemberID: func() string { return newTopicID().String() },
 		Lag:         b,
+		Meter:       o.Meter,
 		Logger:      o.Log,
 	})
 	if err != nil {

@@ -95,7 +95,7 @@ func fillFetched(out *FetchedPartition, res partition.ReadResult, p *FetchPartit
 	if res.Code == cluster.CodeOffsetOutOfRange {
 		out.Message = fmt.Sprintf("offset %d is outside %d to %d; start over from one of them", p.Offset, res.LogStart, res.HighWatermark)
 	}
-	if res.Code == cluster.CodeNone && !res.Slice.Empty() {
+	if res.Code == cluster.CodeNone && res.Slice.Len() > 0 {
 		s := res.Slice
 		out.Slice = &s
 	}

@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -45,7 +44,9 @@ func (o *outputs) Subscribe(tp cluster.TopicPartition, leader cluster.BrokerID, 
 }
 
 // Unsubscribe implements partition.Outputs.
-func (o *outputs) Unsubscribe(tp cluster.TopicPartition) { o.b.fetcher.Unfollow(tp, math.MaxInt32) }
+func (o *outputs) Unsubscribe(tp cluster.TopicPartition, epoch record.LeaderEpoch) {
+	o.b.fetcher.Unfollow(tp, epoch)
+}
 
 // Ack implements partition.Outputs.
 func (o *outputs) Ack(tp cluster.TopicPartition, epoch record.LeaderEpoch, p partition.Progress) {

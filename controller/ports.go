@@ -88,6 +88,8 @@ type HeartbeatResponse struct {
 	Code        cluster.Code // CodeNone, CodeStaleBrokerEpoch (register again), CodeUnknownBroker
 	Fenced      bool
 	MayShutDown bool
+	// Applied is the index of the last command that the leader had applied when it answered.
+	Applied uint64
 }
 
 // Redirect says that this broker is not the Raft leader, and who is, if known.

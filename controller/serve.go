@@ -27,7 +27,12 @@ func (c *Controller) Serve(ctx context.Context, request Request) (Response, erro
 		}
 	case HeartbeatRequest:
 		if lead := c.lead.Load(); lead != nil {
-			return lead.heartbeat(ctx, r)
+			response, err := lead.heartbeat(ctx, r)
+			if answer, ok := response.(HeartbeatResponse); ok {
+				answer.Applied = c.Applied()
+				response = answer
+			}
+			return response, err
 		}
 	default:
 		return nil, fmt.Errorf("controller: unknown request %T", request)

@@ -97,6 +97,7 @@ func encodeResponse(res controller.Response) (uint8, []byte, error) {
 		w.i32(int32(r.Code))
 		w.flag(r.Fenced)
 		w.flag(r.MayShutDown)
+		w.u64(r.Applied)
 		return whatHeartbeat, w.b, nil
 	case controller.Redirect:
 		w.str(r.Address)
@@ -120,7 +121,7 @@ func decodeResponse(what uint8, b []byte) (controller.Response, error) {
 	case whatPropose:
 		res = controller.ProposeResponse{Result: r.result()}
 	case whatHeartbeat:
-		res = controller.HeartbeatResponse{Code: cluster.Code(r.i32()), Fenced: r.flag(), MayShutDown: r.flag()}
+		res = controller.HeartbeatResponse{Code: cluster.Code(r.i32()), Fenced: r.flag(), MayShutDown: r.flag(), Applied: r.u64()}
 	case whatRedirect:
 		res = controller.Redirect{Address: r.str(), Server: r.str()}
 	default:
