@@ -133,7 +133,7 @@ func (l *leaderLoop) answer(err error) {
 		}
 		l.follow() // a broker may know its registration before the driver does
 		reply := l.step(driver.Heartbeat(b.request)).Reply
-		b.answer <- HeartbeatResponse(*reply)
+		b.answer <- HeartbeatResponse{Code: reply.Code, Fenced: reply.Fenced, MayShutDown: reply.MayShutDown, Applied: l.c.Applied()}
 	}
 	l.verifying = nil
 }

@@ -27,12 +27,7 @@ func (c *Controller) Serve(ctx context.Context, request Request) (Response, erro
 		}
 	case HeartbeatRequest:
 		if lead := c.lead.Load(); lead != nil {
-			response, err := lead.heartbeat(ctx, r)
-			if answer, ok := response.(HeartbeatResponse); ok {
-				answer.Applied = c.Applied()
-				response = answer
-			}
-			return response, err
+			return lead.heartbeat(ctx, r)
 		}
 	default:
 		return nil, fmt.Errorf("controller: unknown request %T", request)
