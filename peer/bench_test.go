@@ -82,9 +82,26 @@ func (b *benchTarget) Position(cluster.TopicPartition, record.LeaderEpoch) (fetc
 }
 
 // BenchmarkReplication moves batches from one broker's file to another's Target over loopback; an operation is one batch. 53,800 bytes are 500 records of 100.
+// window=one has a single read under way, which is what a follower that pulls with one request in flight gets at best (docs/adr).
 func BenchmarkReplication(b *testing.B) {
-	for _, c := range []struct{ batch, burst int }{{1_000, 1}, {1_000, 500}, {53_800, 1}, {53_800, 9}, {517_000, 1}} {
-		b.Run(fmt.Sprintf("batch=%d/burst=%d", c.batch, c.burst), func(b *testing.B) {
+	one := func(size int) session.Limits {
+		return session.Limits{StreamCredit: size, PartitionCredit: size, MaxSend: size, MaxSubscriptions: 10}
+	}
+	for _, c := range []struct {
+		batch, burst int
+		window       string
+		limits       session.Limits
+	}{
+		{1_000, 1, "8MiB", session.Limits{}},
+		{1_000, 1, "one", one(1_000)},
+		{1_000, 500, "8MiB", session.Limits{}},
+		{53_800, 1, "8MiB", session.Limits{}},
+		{53_800, 1, "one", one(53_800)},
+		{53_800, 9, "8MiB", session.Limits{}},
+		{53_800, 9, "one", one(9 * 53_800)},
+		{517_000, 1, "8MiB", session.Limits{}},
+	} {
+		b.Run(fmt.Sprintf("batch=%d/burst=%d/window=%s", c.batch, c.burst, c.window), func(b *testing.B) {
 			const parts = 6
 			file, _ := randomFile(b, c.batch*c.burst)
 			source := &benchSource{file: file, batch: c.batch, burst: c.burst, total: record.Offset((b.N + parts - 1) / parts)}
@@ -92,7 +109,7 @@ func BenchmarkReplication(b *testing.B) {
 			from, to := start(b, identity(0, clusterA)), start(b, identity(1, clusterA))
 			from.knows(to)
 			quiet := slog.New(slog.DiscardHandler)
-			to.SetHandlers(Handlers{Replication: fetcher.NewSender(fetcher.SenderConfig{Source: source, Log: quiet}).Serve})
+			to.SetHandlers(Handlers{Replication: fetcher.NewSender(fetcher.SenderConfig{Source: source, Limits: c.limits, Log: quiet}).Serve})
 			target.f = fetcher.New(fetcher.Config{Transport: from, Target: target, Log: quiet})
 			b.Cleanup(target.f.Close)
 			b.SetBytes(int64(c.batch))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication/session"
 )
@@ -26,12 +27,15 @@ type Config struct {
 	Resubscribe session.Backoff
 	// Random returns a number in [0, 1); math/rand if nil.
 	Random func() float64
-	Log    *slog.Logger
+	// Meter gets the counters of stats.go; nil exports nothing.
+	Meter *meter.Set
+	Log   *slog.Logger
 }
 
 // Fetcher follows leaders for the follower replicas of this broker. Its methods are safe on any goroutine and never block.
 type Fetcher struct {
 	cfg    Config
+	stats  counters
 	start  time.Time
 	epoch  atomic.Int64 // our broker epoch, NoBrokerEpoch until we are registered
 	ctx    context.Context
@@ -66,6 +70,7 @@ func New(cfg Config) *Fetcher {
 	}
 	f := &Fetcher{
 		cfg:     cfg,
+		stats:   newCounters(cfg.Meter),
 		start:   time.Now(),
 		links:   make(map[cluster.BrokerID]*incoming),
 		follows: make(map[cluster.TopicPartition]followed),

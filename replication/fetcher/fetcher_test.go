@@ -191,6 +191,9 @@ func TestFetcherBackpressure(t *testing.T) {
 		if got := r.target.end(tp(1)); got != 2 {
 			t.Errorf("log end is %d, want 2", got)
 		}
+		if n := r.stats.overruns.Value(); n != 1 {
+			t.Errorf("%d overruns are counted", n)
+		}
 		if p.recycled != 3 {
 			t.Errorf("%d buffers came back of 3", p.recycled)
 		}

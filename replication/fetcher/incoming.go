@@ -118,8 +118,10 @@ func (l *incoming) dialAndServe(epoch cluster.BrokerEpoch) error {
 	stream, err := l.f.cfg.Transport.DialReplication(ctx, l.leader, epoch)
 	cancel()
 	if err != nil {
+		l.f.stats.failed.Inc()
 		return err
 	}
+	l.f.stats.opened.Inc()
 	l.mu.Lock()
 	l.core.Connected(l.f.now())
 	l.mu.Unlock()
@@ -139,6 +141,9 @@ func (l *incoming) dialAndServe(epoch cluster.BrokerEpoch) error {
 		err = s.err
 	}
 
+	if err != nil {
+		l.f.stats.broken.Inc()
+	}
 	l.mu.Lock()
 	lost := l.core.Disconnected()
 	l.mu.Unlock()
@@ -228,6 +233,7 @@ func (s *receiving) receive() error {
 			w, ok := s.core.Refused(s.f.now(), f)
 			s.mu.Unlock()
 			if ok {
+				s.f.stats.refused.With(f.Code.String()).Inc()
 				s.f.cfg.Target.Refused(w.Partition, w.LeaderEpoch, f)
 				s.signal() // the time of the next attempt is known now
 			}
@@ -240,6 +246,7 @@ func (s *receiving) data(d session.Data) {
 	s.mu.Lock()
 	w, ok := s.core.Received(d.ID)
 	s.mu.Unlock()
+	s.f.stats.frames.Inc()
 	recycle := nothing
 	if len(d.Bytes) > 0 {
 		recycle = (&loan{stream: s.stream, buf: d.Bytes}).giveBack
@@ -252,6 +259,7 @@ func (s *receiving) data(d session.Data) {
 		return
 	}
 	recycle()
+	s.f.stats.overruns.Inc()
 	s.mu.Lock()
 	s.core.Overrun(s.f.now(), d.ID)
 	s.mu.Unlock()
