@@ -107,7 +107,8 @@ func (c *Client) NewConsumer(opts ...ConsumerOption) (*Consumer, error) {
 	return k, nil
 }
 
-// Close commits (with auto-commit: everything that was delivered), leaves the group and stops. It returns when all goroutines of the
+// Close gives up what it owns (WithOnRevoked's function is called; with auto-commit everything that was delivered is committed), leaves the
+// group and stops. It returns when all goroutines of the
 // consumer have ended.
 func (k *Consumer) Close() error {
 	k.mu.Lock()
@@ -119,11 +120,7 @@ func (k *Consumer) Close() error {
 	k.mu.Unlock()
 	var err error
 	if k.member != nil {
-		if k.cfg.autoCommit > 0 {
-			ctx, cancel := context.WithTimeout(k.ctx, k.c.cfg.dialTimeout)
-			err = k.Commit(ctx)
-			cancel()
-		}
+		err = k.handBack()
 		k.member.leave()
 	}
 	k.cancel()
@@ -132,6 +129,26 @@ func (k *Consumer) Close() error {
 	delete(k.c.consumers, k)
 	k.c.mu.Unlock()
 	return err
+}
+
+// handBack gives up everything that is owned, at the caller's pace: callback, then commit of what was delivered.
+func (k *Consumer) handBack() error {
+	k.mu.Lock()
+	owned := make([]TopicPartition, 0, len(k.parts))
+	for tp := range k.parts {
+		owned = append(owned, tp)
+	}
+	k.mu.Unlock()
+	sortPartitions(owned)
+	ctx, cancel := context.WithTimeout(k.ctx, k.c.cfg.dialTimeout)
+	defer cancel()
+	if len(owned) > 0 && k.cfg.onRevoked != nil {
+		k.cfg.onRevoked(ctx, owned)
+	}
+	if k.cfg.autoCommit == 0 {
+		return nil
+	}
+	return k.Commit(ctx)
 }
 
 // Poll waits for records and returns them, of one or more partitions, in the order of each partition; or an error: ctx's, ErrClosed, a

@@ -184,7 +184,7 @@ func (m *member) session() (joined bool, err error) {
 			bye := m.beat(true)
 			bye.Leave = true
 			if stream.Send(bye) == nil && stream.CloseSend() == nil {
-				waitFor(ended, m.k.c.cfg.dialTimeout/2)
+				waitFor(ended, got, m.k.c.cfg.dialTimeout/2)
 			}
 			return joined, nil
 		}
@@ -201,11 +201,18 @@ func (m *member) session() (joined bool, err error) {
 	}
 }
 
-// waitFor waits for the end of a stream, at most d.
-func waitFor(ended <-chan error, d time.Duration) {
-	select {
-	case <-ended:
-	case <-time.After(d):
+// waitFor waits for the end of a stream whose responses matter no more, at most d.
+func waitFor(ended <-chan error, got <-chan *moldauv1.JoinResponse, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-got:
+		case <-ended:
+			return
+		case <-timer.C:
+			return
+		}
 	}
 }
 

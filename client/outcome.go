@@ -9,8 +9,8 @@ import (
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 )
 
-// answered decides what a result means for a batch in state sent. producer.mu is held.
-func (p *producer) answered(b *batch, r *grpcframe.Result) {
+// answered decides what a result from a sink's broker means for a batch in state sent. producer.mu is held.
+func (p *producer) answered(s *sink, b *batch, r *grpcframe.Result) {
 	q := b.part
 	err, _ := fromWire(r.Error).(*Error)
 	if err == nil {
@@ -30,7 +30,7 @@ func (p *producer) answered(b *batch, r *grpcframe.Result) {
 		}
 	case moldauv1.ErrorCode_ERROR_CODE_NOT_LEADER, moldauv1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH,
 		moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_LEADER_EPOCH, moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC:
-		p.moved(b, err)
+		p.moved(s, b, err)
 		return
 	}
 	if !err.Retriable {
@@ -60,13 +60,15 @@ func (p *producer) outOfOrder(b *batch, err *Error) {
 	q.requeue(b, err)
 }
 
-// moved handles a refusal that says that the client asks the wrong broker.
-func (p *producer) moved(b *batch, err *Error) {
+// moved handles a refusal that says that the client asked the wrong broker.
+func (p *producer) moved(s *sink, b *batch, err *Error) {
 	q := b.part
 	q.requeue(b, err)
 	if p.c.meta.hint(q.topic, q.number, err) {
 		p.place(q)
-		return
+	}
+	if q.sink != s {
+		return // the new leader is known; it gets the batch as soon as the old one has answered the others
 	}
 	p.delay(q)
 	p.c.meta.want()
@@ -112,11 +114,14 @@ func (p *producer) checkTimeouts(now time.Time) {
 // stalled reports whether a stream must be given up, and asks for metadata while a batch waits long.
 func (p *producer) stalled(s *sink, now time.Time) bool {
 	for _, b := range s.stream.unanswered {
+		if now.After(b.deadline) {
+			return true
+		}
 		waited := now.Sub(b.sentAt)
 		if waited < stallAfter {
 			continue
 		}
-		if now.After(b.deadline) || b.part.sink != s || waited > p.c.cfg.produceTimeout+p.c.cfg.dialTimeout {
+		if b.part.sink != s || waited > p.c.cfg.produceTimeout+p.c.cfg.dialTimeout {
 			return true
 		}
 		p.c.meta.want()

@@ -123,6 +123,8 @@ func (s *sink) ready(q *partProducer, now time.Time) (*batch, time.Duration) {
 		return nil, idleWait // a result will wake the sink
 	case now.Before(q.retryAt):
 		return nil, q.retryAt.Sub(now)
+	case now.After(b.deadline):
+		return nil, idleWait // checkTimeouts fails it and lists the queue again
 	case s.stream != nil && len(s.stream.unanswered) > 0 && s.stream.bytes+int64(b.bytes) > s.stream.window:
 		return nil, idleWait
 	}
@@ -303,7 +305,7 @@ func (s *sink) take(stream *produceStream, r *grpcframe.Result) {
 	delete(stream.unanswered, r.ClientSeq)
 	stream.bytes -= int64(b.bytes)
 	if b.state == batchSent {
-		s.p.answered(b, r)
+		s.p.answered(s, b, r)
 	}
 	b.part.settleRewind()
 	s.p.pop(b.part)
