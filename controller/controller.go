@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/meter"
 )
 
 // Controller is one broker's part in the metadata: its Raft node, the Image, and, while it leads, the controller of the cluster.
@@ -29,6 +30,9 @@ type Controller struct {
 	store   *logStore
 	snaps   *snapshotStore
 	marker  *markerFile
+	short   atomic.Bool // see DiskShort
+	// proposals counts by outcome.
+	proposals *meter.CounterVec
 	// hadState says that the Raft directory was not empty at Open.
 	hadState bool
 
@@ -81,6 +85,7 @@ func prepare(cfg Config, ports Ports) (*Controller, error) {
 	c.book = &addressBook{self: c.server, own: cfg.Address, board: c.board, heard: map[raft.ServerID]heardAddress{}}
 	c.fsm = newFSM(c.board, c.fail, c.onApplied)
 	c.fsm.written = c.mark
+	c.export(ports.Meter)
 	return c, nil
 }
 
@@ -90,7 +95,7 @@ func (c *Controller) openFiles() error {
 		return fmt.Errorf("controller: create the Raft directory: %w", err)
 	}
 	var err error
-	if c.store, err = openLogStore(c.cfg.Dir, c.fail); err != nil {
+	if c.store, err = openLogStore(c.cfg.Dir, c.storeFailed); err != nil {
 		return err
 	}
 	if err = c.checkFiles(); err != nil {
@@ -111,6 +116,11 @@ func (c *Controller) checkFiles() error {
 	if err = checkRaftFiles(c.store, c.snaps, c.marker); err != nil {
 		return err
 	}
+	made, err := makeReserve(c.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	c.short.Store(!made)
 	c.hadState, err = raft.HasExistingState(c.store, c.store, c.snaps)
 	if err != nil {
 		return fmt.Errorf("controller: read the Raft state: %w", err)
@@ -121,6 +131,7 @@ func (c *Controller) checkFiles() error {
 // Start makes the broker take part: it forms the cluster, joins it, or goes on where it stopped, in the background. Formed tells when.
 func (c *Controller) Start() {
 	c.running.Go(c.form)
+	c.running.Go(c.keepReserve)
 }
 
 // Formed is closed when this broker has applied the entry that gave the cluster its id.
@@ -280,10 +291,13 @@ func (c *Controller) Stats() Stats {
 	return s
 }
 
+// stateLeader is the State of the controller in Stats.
+const stateLeader = "leader"
+
 func stateName(s raft.RaftState) string {
 	switch s {
 	case raft.Leader:
-		return "leader"
+		return stateLeader
 	case raft.Candidate:
 		return "candidate"
 	case raft.Shutdown:

@@ -56,6 +56,7 @@ func (c *Controller) startNode(configuration *raft.Configuration) error {
 	n := &node{raft: r, trans: trans, proposer: newProposer(r)}
 	c.node.Store(n)
 	c.running.Go(func() { c.watchLeadership(n) })
+	c.running.Go(func() { c.keepCompact(n) })
 	if alone, err := n.loneVoter(c.server); err == nil && alone {
 		trans.electNow()
 	}

@@ -33,6 +33,19 @@ type outcome struct {
 	done bool
 }
 
+// kind is the outcome's label.
+func (o outcome) kind() string {
+	switch {
+	case o.err == nil && o.result.Code == cluster.CodeNone:
+		return "applied"
+	case o.err == nil:
+		return "refused"
+	case o.done:
+		return "unknown"
+	}
+	return "not_done"
+}
+
 // proposal is one encoded command on its way through the local Raft node.
 type proposal struct {
 	entry  []byte
@@ -211,6 +224,7 @@ func (c *Controller) propose(ctx context.Context, cmd cluster.Command) (cluster.
 		return cluster.Result{}, cluster.Refuse(cluster.CodeInvalidRequest, err.Error())
 	}
 	out := c.proposeAnywhere(ctx, cmd, encoded)
+	c.proposals.With(out.kind()).Inc()
 	if out.err != nil {
 		return cluster.Result{}, out.err
 	}

@@ -25,14 +25,15 @@ const remedyStore = "if the cluster has other brokers, move this broker's whole 
 // logStore is Raft's log and stable store. An error or panic of the file below it is fatal: Raft would go on with a log or a vote of which it does not
 // know whether it is on disk.
 type logStore struct {
-	inner *raftboltdb.BoltStore
-	path  string
-	fatal func(error)
+	inner  *raftboltdb.BoltStore
+	path   string
+	fatal  func(error)
+	volume *logVolume
 }
 
 // openLogStore opens or creates the store file in dir. A damaged file is a *StoreError, never a panic.
 func openLogStore(dir string, fatal func(error)) (*logStore, error) {
-	s := &logStore{path: filepath.Join(dir, storeFile), fatal: fatal}
+	s := &logStore{path: filepath.Join(dir, storeFile), fatal: fatal, volume: newLogVolume()}
 	err := s.guard("open", func() error {
 		inner, err := raftboltdb.New(raftboltdb.Options{
 			Path: s.path,
@@ -98,6 +99,7 @@ func (s *logStore) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.
 
 // StoreLogs implements raft.LogStore.
 func (s *logStore) StoreLogs(entries []*raft.Log) error {
+	s.volume.add(entries)
 	return s.do("append entries", func() error { return s.inner.StoreLogs(entries) })
 }
 
