@@ -1,10 +1,12 @@
 package state_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/codec"
 	"github.com/moldau-log/moldau/controller/placement"
 	"github.com/moldau-log/moldau/controller/state"
 )
@@ -124,4 +126,32 @@ func BenchmarkPartitionRead(b *testing.B) {
 			b.Fatal("gone")
 		}
 	}
+}
+
+// BenchmarkSnapshotMillionOffsets writes and restores 10,000 partitions with 1,000,000 committed offsets (case 126).
+func BenchmarkSnapshotMillionOffsets(b *testing.B) {
+	s := bigCluster(b)
+	for n := range 100 * benchTopics {
+		group := fmt.Sprint("group", n/benchTopics)
+		id := cluster.ShardOf(group)
+		shard := s.Groups().Shard(id)
+		gb := cluster.GroupBatch{Shard: id, ShardEpoch: shard.Epoch, Sequence: shard.NextSequence}
+		topic := cluster.UUID{byte(n % benchTopics * 37), byte(n % benchTopics), 3}
+		for p := range int32(benchPartitions) {
+			gb.Records = append(gb.Records, cluster.OffsetCommitted{Group: group, Partition: cluster.TopicPartition{Topic: topic, Partition: p},
+				Committed: cluster.CommittedOffset{Offset: 1 << 40, LeaderEpoch: 7, CommittedMs: 1700000000000}})
+		}
+		s.Apply(s.Image().Index()+1, cluster.GroupAppend{Broker: shard.Leader, Batches: []cluster.GroupBatch{gb}})
+	}
+	var out bytes.Buffer
+	for b.Loop() {
+		out.Reset()
+		if err := codec.WriteSnapshot(&out, s.Snapshot().Records()); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := state.Restore(codec.ReadSnapshot(bytes.NewReader(out.Bytes()))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(out.Len())/1e6, "MB")
 }
