@@ -106,6 +106,18 @@ func TestAlterConfigs(t *testing.T) {
 	}
 }
 
+func TestParseConfigOpsGivesCanonicalValues(t *testing.T) {
+	ops := []ConfigOp{{Key: "unclean.leader.election.enable", Value: " TRUE "}, {Key: "retention.ms", Delete: true}, {Key: "cleanup.policy", Value: "compact , delete"}}
+	got, err := ParseConfigOps(ConfigTopic, nil, ops)
+	want := []ConfigOp{{Key: "unclean.leader.election.enable", Value: "true"}, {Key: "retention.ms", Delete: true}, {Key: "cleanup.policy", Value: "compact,delete"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v (%v)", got, err)
+	}
+	if _, err := ParseConfigOps(ConfigTopic, Configs{{"max.compaction.lag.ms", "5"}}, []ConfigOp{{Key: "min.compaction.lag.ms", Value: "6"}}); code(err) != CodeInvalidConfig {
+		t.Errorf("values that do not go together: %v", err)
+	}
+}
+
 func TestTopicConfigPrecedence(t *testing.T) {
 	topic := &Topic{ID: id(1), Name: "t", ReplicationFactor: 3, Configs: Configs{{"flush.policy", "interval"}, {"retention.ms", "5000"}}}
 	txn := EmptyImage().Txn()

@@ -187,6 +187,26 @@ func ParseConfigs(kind ConfigKind, in []ConfigEntry) (Configs, error) {
 	return out, nil
 }
 
+// ParseConfigOps checks changes of the set values c of a resource of one kind and gives them back with canonical values: the form in which they are
+// proposed, for controller/state takes values as they are. The error is an *Error with CodeInvalidConfig.
+func ParseConfigOps(kind ConfigKind, c Configs, ops []ConfigOp) ([]ConfigOp, error) {
+	if _, err := c.Alter(kind, ops); err != nil {
+		return nil, err
+	}
+	out := slices.Clone(ops)
+	for i, op := range out {
+		if op.Delete {
+			continue
+		}
+		v, err := parseConfig(kind, op.Key, op.Value)
+		if err != nil {
+			return nil, err
+		}
+		out[i].Value = v
+	}
+	return out, nil
+}
+
 // Alter applies ops in order to the set values c of a resource of one kind and gives the new set. The error is an *Error with
 // CodeInvalidConfig. Removing what is not set changes nothing.
 func (c Configs) Alter(kind ConfigKind, ops []ConfigOp) (Configs, error) {

@@ -22,7 +22,7 @@ type BrokerEpoch int64
 const NoBrokerEpoch BrokerEpoch = -1
 
 // PartitionEpoch is the compare-and-set version of a partition's metadata. It rises with every change of leader, ISR, ELR,
-// replicas or log start, and fences every ISR proposal.
+// replicas, log start or effective min.insync.replicas, and fences every ISR proposal.
 type PartitionEpoch int32
 
 // ControllerTerm is the Raft term. It is never called an epoch.

@@ -15,8 +15,8 @@ type edit struct {
 	old   *cluster.Partition
 	*cluster.Partition
 	changed bool
-	// bump asks for a new leader epoch even when the leader stays.
-	bump bool
+	// bump asks for a new leader epoch even when the leader stays, touch for a new partition epoch even when nothing else changes.
+	bump, touch bool
 }
 
 // edit begins to change a partition.
@@ -143,7 +143,7 @@ func (a *apply) put(e *edit) {
 	if e.bump {
 		e.LeaderEpoch++
 	}
-	if e.bump || !samePartition(e.old, e.Partition) {
+	if e.bump || e.touch || !samePartition(e.old, e.Partition) {
 		e.PartitionEpoch++
 		checkPartition(e.tp, e.old, e.Partition)
 		a.txn.PutPartition(e.tp, e.Partition)

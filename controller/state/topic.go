@@ -162,9 +162,13 @@ func (a *apply) followConfigs(touched func(*cluster.Topic) bool) {
 		}
 		for n, p := range a.old.PartitionsOf(t.ID) {
 			e := a.edit(cluster.TopicPartition{Topic: t.ID, Partition: n}, p)
-			if a.minISR(e) < a.old.MinISR(t, p) {
+			now, before := a.minISR(e), a.old.MinISR(t, p)
+			if now < before {
 				e.ELR = nil
 			}
+			// A leader that still works under the old min ISR lets the watermark move where the ELR would take it to stand still: its
+			// ISR proposals are stale from here on.
+			e.touch = now != before
 			if e.Leader == cluster.NoBroker {
 				a.elect(e)
 			}
