@@ -207,7 +207,7 @@ func (s *receiving) subscribe() {
 		at, follows := s.f.cfg.Target.Position(w.Partition, w.LeaderEpoch)
 		s.mu.Lock()
 		if follows {
-			s.core.Begin(session.Subscribe{
+			s.core.Begin(s.f.now(), session.Subscribe{
 				Partition: w.Partition, LeaderEpoch: w.LeaderEpoch,
 				LogEnd: at.LogEnd, LastEpoch: at.LastEpoch, Flushed: at.Flushed, LogStart: at.LogStart,
 			})

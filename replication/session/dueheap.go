@@ -31,6 +31,12 @@ func (h *dueHeap) Pop() any {
 	return w
 }
 
-func (h *dueHeap) push(w *want)   { heap.Push(h, w) }
-func (h *dueHeap) pop() *want     { return heap.Pop(h).(*want) }
-func (h *dueHeap) remove(w *want) { heap.Remove(h, w.index) }
+func (h *dueHeap) push(w *want) { heap.Push(h, w) }
+func (h *dueHeap) pop() *want   { return heap.Pop(h).(*want) }
+
+// remove takes a want out if it is there.
+func (h *dueHeap) remove(w *want) {
+	if w.index >= 0 {
+		heap.Remove(h, w.index)
+	}
+}

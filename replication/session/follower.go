@@ -12,6 +12,10 @@ import (
 // Backoff is how long a follower waits before it asks again for a partition that was refused, doubling from Min to Max until data arrives.
 type Backoff struct{ Min, Max time.Duration }
 
+// answerWithin is how long a subscription may stay without a first frame. A leader that admits one tells its watermark at once; one that says nothing has lost
+// the request, in a full inbox, say.
+const answerWithin = 5 * time.Second
+
 // netFactor is how much longer than Backoff.Min a refusal that the replica answers itself first waits.
 const netFactor = 4
 
@@ -45,7 +49,7 @@ type phase uint8
 const (
 	resting     phase = iota // waits for its time in the heap, or for a stream
 	positioning              // its position is being asked for
-	active                   // subscribed
+	active                   // subscribed; in the heap until the first frame comes
 )
 
 // want is one wanted partition.
@@ -62,7 +66,7 @@ type want struct {
 	ackDue  bool // is in Follower.acks
 	retries int  // refusals and overruns since data was last taken
 
-	at    time.Duration // when to ask again, while in the heap
+	at    time.Duration // when to ask, or ask again, while in the heap
 	seq   uint64        // order among equals
 	index int           // in the heap, -1 when not there
 }
@@ -158,6 +162,7 @@ func (f *Follower) Due(now time.Duration) (Wanted, bool) {
 		return Wanted{}, false
 	}
 	w := f.due.pop()
+	f.leave(w) // one that was never answered
 	w.phase = positioning
 	w.hasAck = false // what was acknowledged before is part of the position
 	return w.Wanted, true
@@ -172,7 +177,7 @@ func (f *Follower) NextDue() (time.Duration, bool) {
 }
 
 // Begin subscribes from a position; s.ID is set here. False when the partition is no longer wanted under that epoch.
-func (f *Follower) Begin(s Subscribe) bool {
+func (f *Follower) Begin(now time.Duration, s Subscribe) bool {
 	w := f.wants[s.Partition]
 	if w == nil || w.LeaderEpoch != s.LeaderEpoch || w.phase != positioning || !f.connected {
 		return false
@@ -181,6 +186,7 @@ func (f *Follower) Begin(s Subscribe) bool {
 	s.ID = f.lastID
 	w.phase, w.id, w.from, w.heard = active, s.ID, s.LogEnd, false
 	f.byID[s.ID] = w
+	f.schedule(w, now+answerWithin)
 	f.control = append(f.control, s)
 	if w.hasAck && (w.ack.LogEnd != s.LogEnd || w.ack.Flushed <= s.Flushed) {
 		w.hasAck = false
@@ -204,8 +210,10 @@ func (f *Follower) Received(id SubscriptionID) (Wanted, bool) {
 	}
 	if w.heard {
 		w.retries = 0 // the frame before this one was taken
+		return w.Wanted, true
 	}
 	w.heard = true
+	f.due.remove(w)
 	return w.Wanted, true
 }
 
@@ -297,9 +305,7 @@ func (f *Follower) rest(w *want) {
 		delete(f.byID, w.id)
 	}
 	w.phase, w.hasAck = resting, false // ackDue stays: the want is still in acks, and Frames skips it
-	if w.index >= 0 {
-		f.due.remove(w)
-	}
+	f.due.remove(w)
 }
 
 // retry schedules the next attempt after a refusal: after first, doubling with every one in a row.
@@ -313,9 +319,7 @@ func (f *Follower) retry(now time.Duration, w *want, first time.Duration) {
 }
 
 func (f *Follower) schedule(w *want, at time.Duration) {
-	if w.index >= 0 {
-		f.due.remove(w)
-	}
+	f.due.remove(w)
 	f.seq++
 	w.at, w.seq = at, f.seq
 	f.due.push(w)

@@ -42,7 +42,7 @@ func followerCommand(t *testing.T, f *Follower, d *datadriven.TestData) string {
 		}
 		return "due:" + list(all) + next(f) + "\n"
 	case "begin":
-		return fmt.Sprintf("%v\n", f.Begin(Subscribe{Partition: w.Partition, LeaderEpoch: w.LeaderEpoch,
+		return fmt.Sprintf("%v\n", f.Begin(now, Subscribe{Partition: w.Partition, LeaderEpoch: w.LeaderEpoch,
 			LogEnd: record.Offset(arg(t, d, "end", 0)), Flushed: record.Offset(arg(t, d, "flushed", 0))}))
 	case "drop":
 		f.Drop(w)
