@@ -200,21 +200,31 @@ func TestFetcherBackpressure(t *testing.T) {
 	})
 }
 
-// A partition that no longer follows when its position is asked for is dropped, until it is followed again.
-func TestFetcherDropsWhatNoLongerFollows(t *testing.T) {
+// A partition that does not follow when its position is asked for is asked again, at once when it is followed again.
+func TestFetcherWaitsForTheReplica(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.target.absent = true
+		absent := func(is bool) {
+			r.target.mu.Lock()
+			defer r.target.mu.Unlock()
+			r.target.absent = is
+		}
+		want := session.Subscribe{ID: 1, Partition: tp(1), LeaderEpoch: 7, LastEpoch: record.NoEpoch}
+		absent(true)
 		r.SetEpoch(1)
 		r.Follow(tp(1), 2, 7)
 		p := <-r.transport.dialled
-		expect(t, p.end, struct{}{})
 		quiet(t, p.up)
-		r.target.mu.Lock()
-		r.target.absent = false
-		r.target.mu.Unlock()
+		absent(false)
 		r.Follow(tp(1), 2, 7)
-		p = <-r.transport.dialled
-		expect(t, p.up, session.Subscribe{ID: 1, Partition: tp(1), LeaderEpoch: 7, LastEpoch: record.NoEpoch})
+		expect(t, p.up, want)
+
+		absent(true)
+		r.Follow(tp(1), 2, 7)
+		expect(t, p.up, session.Unsubscribe{ID: 1})
+		absent(false)
+		time.Sleep(160 * time.Millisecond) // the second time in a row
+		want.ID = 2
+		expect(t, p.up, want)
 	})
 }
 

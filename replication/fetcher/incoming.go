@@ -212,7 +212,7 @@ func (s *receiving) subscribe() {
 				LogEnd: at.LogEnd, LastEpoch: at.LastEpoch, Flushed: at.Flushed, LogStart: at.LogStart,
 			})
 		} else {
-			s.core.Drop(w)
+			s.core.Absent(s.f.now(), w)
 		}
 		s.mu.Unlock()
 	}

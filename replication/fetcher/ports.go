@@ -52,7 +52,7 @@ type Target interface {
 	Refused(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch, r session.Refused)
 	// Lost says that the stream to the leader broke; the fetcher reconnects by itself and then asks Position for each wanted partition.
 	Lost(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch)
-	// Position returns where to subscribe from; false when the partition no longer follows under this epoch.
+	// Position returns where to subscribe from; false when the partition does not follow under this epoch: then it is asked again after a pause, until Unfollow.
 	Position(tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch) (Position, bool)
 }
 

@@ -156,7 +156,7 @@ func (f *Follower) sorted() []*want {
 	return out
 }
 
-// Due returns the next partition that must be subscribed now: ask for its position, then call Begin or Drop. False when there is none, or no stream.
+// Due returns the next partition that must be subscribed now: ask for its position, then call Begin or Absent. False when there is none, or no stream.
 func (f *Follower) Due(now time.Duration) (Wanted, bool) {
 	if !f.connected || f.due.Len() == 0 || f.due[0].at > now {
 		return Wanted{}, false
@@ -195,10 +195,12 @@ func (f *Follower) Begin(now time.Duration, s Subscribe) bool {
 	return true
 }
 
-// Drop says that a due partition has no position, because it no longer follows under that epoch: it is not wanted any more.
-func (f *Follower) Drop(w Wanted) {
-	if have := f.wants[w.Partition]; have != nil && have.LeaderEpoch == w.LeaderEpoch {
-		f.forget(have)
+// Absent says that a due partition has no position: it does not follow under that epoch, not yet or no longer. It is asked again later, until somebody
+// calls Unfollow; the replica that begins to follow calls Follow.
+func (f *Follower) Absent(now time.Duration, w Wanted) {
+	if have := f.wants[w.Partition]; have != nil && have.LeaderEpoch == w.LeaderEpoch && have.phase == positioning {
+		f.rest(have)
+		f.retry(now, have, netFactor*f.backoff.Min)
 	}
 }
 

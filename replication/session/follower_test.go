@@ -44,8 +44,8 @@ func followerCommand(t *testing.T, f *Follower, d *datadriven.TestData) string {
 	case "begin":
 		return fmt.Sprintf("%v\n", f.Begin(now, Subscribe{Partition: w.Partition, LeaderEpoch: w.LeaderEpoch,
 			LogEnd: record.Offset(arg(t, d, "end", 0)), Flushed: record.Offset(arg(t, d, "flushed", 0))}))
-	case "drop":
-		f.Drop(w)
+	case "absent":
+		f.Absent(now, w)
 	case "data":
 		w, ok := f.Received(id)
 		return fmt.Sprintf("p=%d %v\n", w.Partition.Partition, ok)
