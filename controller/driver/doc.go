@@ -10,8 +10,8 @@
 // input, and the time of the next Tick.
 //
 // Rules:
-//   - A new leader gives everybody a full session: it cannot know who was heard last. A session outlasts the lease that a broker takes from an
-//     answered heartbeat, and a broker whose fencing is under way is answered as fenced, so it takes no new lease.
+//   - A new leader gives everybody a full session, and so does one that was itself asleep: it cannot know who is silent. A session outlasts the lease that
+//     a broker takes from an answered heartbeat, and a broker whose fencing is under way is answered as fenced, so that it takes no new lease.
 //   - A broker is fenced when its session ends, or when its peer port refuses connections and it has missed a heartbeat: then the process is dead.
 //   - A broker is unfenced when it has applied the entry that registered its present life, and the one that fenced it in that life.
 //   - At most one proposal is outstanding per partition, per broker and for all shards; it counts as outstanding until the image has its entry.

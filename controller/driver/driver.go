@@ -124,6 +124,7 @@ type Driver struct {
 	shardsBusy  bool
 	// todo are the partitions that may need something; retry those that were refused, with the time of the next attempt.
 	todo       map[cluster.TopicPartition]bool
+	lookAtAll  bool // every partition may: a broker came or went
 	retry      map[cluster.TopicPartition]time.Duration
 	retryShard time.Duration
 	// offline are the replicas whose log failed in the present life of their broker.
@@ -131,6 +132,7 @@ type Driver struct {
 	// unsettled is when a broker last came or went, nextBalance when the next round of balancing may be.
 	unsettled, nextBalance time.Duration
 	unbalanced             bool
+	stepped                time.Duration // the time of the last step
 	effects                Effects
 }
 
@@ -151,6 +153,7 @@ func (d *Driver) Step(now time.Duration, in Input) Effects {
 	if d.img == nil {
 		return d.effects
 	}
+	d.wakeUp(now)
 	switch in := in.(type) {
 	case LostLeadership:
 		d.img = nil
@@ -176,12 +179,22 @@ func (d *Driver) begin(now time.Duration, img *cluster.Image) {
 	*d = Driver{cfg: d.cfg, nextID: d.nextID, img: img,
 		brokers: map[cluster.BrokerID]*session{}, outstanding: map[uint64]*outstanding{}, busy: map[cluster.TopicPartition]bool{},
 		todo: map[cluster.TopicPartition]bool{}, retry: map[cluster.TopicPartition]time.Duration{}, offline: map[replica]cluster.BrokerEpoch{},
-		unsettled: now, unbalanced: true, effects: d.effects}
+		lookAtAll: true, stepped: now, unsettled: now, unbalanced: true, effects: d.effects}
 	for b := range img.Brokers() {
 		d.brokers[b.ID] = &session{epoch: b.Epoch, heard: now}
 		d.brokers[b.ID].see(b, img.Index())
 	}
-	d.lookAtAll()
+}
+
+// wakeUp renews all sessions when the driver itself was not stepped for so long that it cannot know who is silent: a process that was
+// suspended, or a clock that jumped, must not fence a whole cluster.
+func (d *Driver) wakeUp(now time.Duration) {
+	if now-d.stepped > 2*d.cfg.Session {
+		for _, id := range sortedKeys(d.brokers) {
+			d.brokers[id].heard = now
+		}
+	}
+	d.stepped = now
 }
 
 // follow takes over a newer image.
@@ -195,7 +208,7 @@ func (d *Driver) follow(now time.Duration, img *cluster.Image) {
 	}
 	if moved {
 		d.unsettled = now
-		d.lookAtAll()
+		d.lookAtAll = true
 	}
 	for c := range delta.Partitions() {
 		d.todo[c.Key] = true

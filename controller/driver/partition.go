@@ -8,11 +8,17 @@ import (
 	"github.com/moldau-log/moldau/controller/placement"
 )
 
-// lookAtAll marks every partition: a broker came or went.
-func (d *Driver) lookAtAll() {
-	for tp := range d.img.AllPartitions() {
-		d.todo[tp] = true
+// due lists the partitions to look at, in key order: all of them after a broker came or went, else those that changed or wait.
+func (d *Driver) due() []cluster.TopicPartition {
+	if !d.lookAtAll {
+		return sortedPartitions(d.todo)
 	}
+	d.lookAtAll = false
+	all := make([]cluster.TopicPartition, 0, d.img.PartitionCount())
+	for tp := range d.img.AllPartitions() {
+		all = append(all, tp)
+	}
+	return all
 }
 
 // watchPartitions proposes what partitions need, elections in batches.
@@ -24,9 +30,10 @@ func (d *Driver) watchPartitions(now time.Duration) {
 		}
 	}
 	var changes []cluster.PartitionChange
-	for _, tp := range sortedPartitions(d.todo) {
+	for _, tp := range d.due() {
 		if d.busy[tp] {
-			continue // looked at again when its proposal is done
+			d.todo[tp] = true // until its proposal is done
+			continue
 		}
 		if _, waits := d.retry[tp]; waits {
 			continue
