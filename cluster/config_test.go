@@ -206,6 +206,41 @@ func TestBrokerConfigPrecedence(t *testing.T) {
 	}
 }
 
+func TestDescribeBrokerConfigSaysWhereValuesComeFrom(t *testing.T) {
+	txn := EmptyImage().Txn()
+	txn.PutConfigs(ConfigResource{Kind: ConfigClusterDefault}, Configs{{"log.retention.ms", "5"}, {"max.connections", "50"}})
+	txn.PutConfigs(ConfigResource{Kind: ConfigBroker, Name: "4"}, Configs{{"max.connections", "9"}})
+	i := txn.Commit(1)
+	for _, c := range []struct {
+		broker BrokerID
+		key    string
+		value  string
+		source ConfigSource
+	}{
+		{4, "max.connections", "9", SourceBroker},
+		{5, "max.connections", "50", SourceClusterDefault},
+		{NoBroker, "max.connections", "50", SourceClusterDefault},
+		{4, "log.retention.ms", "5", SourceClusterDefault},
+		{4, "num.partitions", "0", SourceDefault},
+	} {
+		found := false
+		for _, e := range i.DescribeBrokerConfig(c.broker) {
+			if e.Key.Name == c.key {
+				found = true
+				if e.Value != c.value || e.Source != c.source {
+					t.Errorf("%d %s: %q from %d, want %q from %d", c.broker, c.key, e.Value, e.Source, c.value, c.source)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s is not listed", c.key)
+		}
+	}
+	if got := i.Configs(ConfigResource{Kind: ConfigBroker, Name: "5"}); got != nil {
+		t.Errorf("broker 5 has %v", got)
+	}
+}
+
 func TestCompressionType(t *testing.T) {
 	var c CompressionType
 	setCompression(&c, "producer")
