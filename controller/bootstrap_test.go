@@ -34,6 +34,7 @@ func answerOf(id int, text string) BootstrapAnswer {
 }
 
 func TestBootstrapPlan(t *testing.T) {
+	t.Parallel()
 	self := func(id int) BootstrapSelf {
 		return BootstrapSelf{Broker: cluster.BrokerID(id), Directory: cluster.DirectoryID{byte(id + 1)}, Expect: 3, HasSeeds: true}
 	}
@@ -85,6 +86,7 @@ func TestBootstrapPlan(t *testing.T) {
 }
 
 func TestFirstConfiguration(t *testing.T) {
+	t.Parallel()
 	for expect, voting := range map[int]int{1: 1, 2: 1, 3: 3, 4: 3, 5: 5, 6: 5} {
 		var members []BootstrapAnswer
 		for id := 1; id < expect; id++ {
@@ -104,6 +106,7 @@ func TestFirstConfiguration(t *testing.T) {
 }
 
 func TestServerIDsRoundTrip(t *testing.T) {
+	t.Parallel()
 	dir := newUUID()
 	broker, got, err := parseServerID(serverID(17, dir))
 	if err != nil || broker != 17 || got != dir {
@@ -121,6 +124,7 @@ func TestServerIDsRoundTrip(t *testing.T) {
 }
 
 func TestCase146_FiveBrokersOneWithoutSeeds(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 5)
 	for _, b := range brokers {
 		b.cfg.BootstrapExpect = 3
@@ -144,6 +148,7 @@ func TestCase146_FiveBrokersOneWithoutSeeds(t *testing.T) {
 }
 
 func TestCase146_TheOddOneIsBrokerZero(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	brokers[0].cfg.Seeds, brokers[0].cfg.BootstrapExpect = nil, 0
 	startAll(brokers)
@@ -151,6 +156,7 @@ func TestCase146_TheOddOneIsBrokerZero(t *testing.T) {
 }
 
 func TestCase45_BrokerOfAnotherClusterIsRefused(t *testing.T) {
+	t.Parallel()
 	network, brokers := testCluster(t, 3)
 	startAll(brokers)
 	formed(t, brokers...)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestAloneBrokerFormsItsOwnCluster(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	start := time.Now()
 	b := brokers[0].start()
@@ -26,6 +27,7 @@ func TestAloneBrokerFormsItsOwnCluster(t *testing.T) {
 }
 
 func TestThreeBrokersForm(t *testing.T) {
+	t.Parallel()
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			t.Parallel()
@@ -57,6 +59,7 @@ func TestThreeBrokersForm(t *testing.T) {
 }
 
 func TestKilledLeaderIsReplaced(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	formed(t, brokers...)
@@ -74,6 +77,7 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 }
 
 func TestFullStopAndRestart(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	id := formed(t, brokers...)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestCase126_LargeEntriesAreCompactedByBytes(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	b := brokers[0]
 	if err := b.open(); err != nil {
@@ -45,6 +46,7 @@ func TestCase126_LargeEntriesAreCompactedByBytes(t *testing.T) {
 }
 
 func TestTrailingEntriesFollowTheirSize(t *testing.T) {
+	t.Parallel()
 	for size, want := range map[int]uint64{0: 8192, 100: 8192, 8 << 10: 2048, 512 << 10: trailingMin} {
 		v := newLogVolume()
 		v.add([]*raft.Log{{Data: make([]byte, size)}, {Data: make([]byte, size)}})
@@ -55,6 +57,7 @@ func TestTrailingEntriesFollowTheirSize(t *testing.T) {
 }
 
 func TestFullDiskReleasesTheReserve(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	b := brokers[0].start()
 	formed(t, b)
@@ -78,6 +81,7 @@ func TestFullDiskReleasesTheReserve(t *testing.T) {
 }
 
 func TestCase128_RemovedVoterDoesNotDisturb(t *testing.T) {
+	t.Parallel()
 	network, brokers := testCluster(t, 3)
 	startAll(brokers)
 	formed(t, brokers...)

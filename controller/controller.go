@@ -82,7 +82,7 @@ func prepare(cfg Config, ports Ports) (*Controller, error) {
 		formed:  make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.book = &addressBook{self: c.server, own: cfg.Address, board: c.board, heard: map[raft.ServerID]heardAddress{}}
+	c.book = &addressBook{self: c.server, own: cfg.Address, board: c.board, lastIndex: c.lastIndex, heard: map[raft.ServerID]heardAddress{}}
 	c.fsm = newFSM(c.board, c.fail, c.onApplied)
 	c.fsm.written = c.mark
 	c.export(ports.Meter)
@@ -189,6 +189,15 @@ func (c *Controller) WaitApplied(ctx context.Context, index uint64) error {
 	return c.board.wait(ctx, index)
 }
 
+// lastIndex is the end of the local log.
+func (c *Controller) lastIndex() uint64 {
+	index, err := c.store.LastIndex()
+	if err != nil {
+		return 0 // the broker is stopping
+	}
+	return index
+}
+
 // IsLeader reports whether this broker is the Raft leader as far as it knows.
 func (c *Controller) IsLeader() bool {
 	n := c.node.Load()
@@ -209,10 +218,7 @@ func (c *Controller) Leader() (Endpoint, cluster.BrokerID, bool) {
 func (c *Controller) leaderEndpoint() (Endpoint, bool) {
 	if n := c.node.Load(); n != nil {
 		if address, id := n.raft.LeaderWithID(); id != "" {
-			if resolved, err := c.book.ServerAddr(id); err == nil {
-				address = resolved
-			}
-			return splitServerAddress(address), true
+			return splitServerAddress(address), true // as the leader itself says with every entry
 		}
 	}
 	if to := c.hinted.Load(); to != nil && to.Server != string(c.server) {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestCase121_FollowerBehindTheCutLogGetsASnapshot(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	for _, b := range brokers {
 		b.cfg.SnapshotThreshold, b.cfg.TrailingLogs, b.cfg.SnapshotInterval = 20, 5, 10*time.Millisecond
@@ -63,6 +64,7 @@ func TestCase121_FollowerBehindTheCutLogGetsASnapshot(t *testing.T) {
 }
 
 func TestCase123_DamagedRaftFileIsRefusedClearly(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
 		"cut to a page": func(path string) error { return os.Truncate(path, 4096) },
 		"cut in half": func(path string) error {
@@ -120,6 +122,7 @@ func TestCase123_DamagedRaftFileIsRefusedClearly(t *testing.T) {
 }
 
 func TestCase123_TheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	id := formed(t, brokers...)
@@ -141,6 +144,7 @@ func TestCase123_TheOthersGoOn(t *testing.T) {
 }
 
 func TestFlippedBitInTheLogIsNotApplied(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	b := brokers[0].start()
 	formed(t, b)
@@ -168,6 +172,7 @@ func TestFlippedBitInTheLogIsNotApplied(t *testing.T) {
 }
 
 func TestOldRaftFilesAreRefused(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	b := brokers[0].start()
 	formed(t, b)
@@ -192,6 +197,7 @@ func TestOldRaftFilesAreRefused(t *testing.T) {
 }
 
 func TestCase44_RaftFilesOfAnotherBrokerAreRefused(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	b := brokers[0].start()
 	formed(t, b)
@@ -204,6 +210,7 @@ func TestCase44_RaftFilesOfAnotherBrokerAreRefused(t *testing.T) {
 }
 
 func TestCase125_UnknownEntryStopsTheBroker(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	b := brokers[0].start()
 	formed(t, b)
@@ -225,6 +232,7 @@ func TestCase125_UnknownEntryStopsTheBroker(t *testing.T) {
 }
 
 func TestDamagedNewestSnapshotIsFatal(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 1)
 	b := brokers[0]
 	b.cfg.TrailingLogs = 1
@@ -270,6 +278,7 @@ func TestDamagedNewestSnapshotIsFatal(t *testing.T) {
 }
 
 func TestCase141_WipedVoterIsANewServer(t *testing.T) {
+	t.Parallel()
 	network, brokers := testCluster(t, 3)
 	startAll(brokers)
 	id := formed(t, brokers...)
@@ -313,6 +322,7 @@ func TestCase141_WipedVoterIsANewServer(t *testing.T) {
 }
 
 func TestCase127_LostQuorumIsRecovered(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	id := formed(t, brokers...)
@@ -348,6 +358,7 @@ func TestCase127_LostQuorumIsRecovered(t *testing.T) {
 }
 
 func TestBackupIsRestoredAndTheOthersRejoin(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	id := formed(t, brokers...)

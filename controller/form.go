@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -150,7 +151,7 @@ func (f *former) report(reason string) {
 	f.c.log.Info("waiting for the cluster", "reason", reason)
 }
 
-// probe asks all seeds at once and returns the answers, each seed's own address with it.
+// probe asks all seeds, and the servers in Raft's configuration, at once and returns the answers, each with the address that was asked.
 func (c *Controller) probe(ctx context.Context) []BootstrapAnswer {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -160,19 +161,42 @@ func (c *Controller) probe(ctx context.Context) []BootstrapAnswer {
 		answers []BootstrapAnswer
 		asked   sync.WaitGroup
 	)
-	for _, seed := range c.cfg.Seeds {
+	for _, to := range c.probeTargets() {
 		asked.Go(func() {
-			response, err := c.ports.Calls.Call(ctx, Endpoint{Address: seed}, request)
+			response, err := c.ports.Calls.Call(ctx, to, request)
 			answer, ok := response.(ProbeResponse)
 			if err != nil || !ok {
 				return
 			}
-			c.book.hear(serverID(answer.Broker, answer.Directory), seed)
+			c.book.hear(serverID(answer.Broker, answer.Directory), to.Address)
 			mu.Lock()
-			answers = append(answers, BootstrapAnswer{Address: seed, ProbeResponse: answer})
+			answers = append(answers, BootstrapAnswer{Address: to.Address, ProbeResponse: answer})
 			mu.Unlock()
 		})
 	}
 	asked.Wait()
 	return answers
+}
+
+// probeTargets are the seeds, whoever answers there, and the servers that Raft knows, at their addresses and no others.
+func (c *Controller) probeTargets() []Endpoint {
+	var targets []Endpoint
+	for _, seed := range c.cfg.Seeds {
+		targets = append(targets, Endpoint{Address: seed})
+	}
+	n := c.node.Load()
+	if n == nil {
+		return targets
+	}
+	configuration, err := n.configuration()
+	if err != nil {
+		return targets
+	}
+	for _, s := range configuration.Servers {
+		to := splitServerAddress(s.Address)
+		if s.ID != c.server && !slices.Contains(c.cfg.Seeds, to.Address) {
+			targets = append(targets, to)
+		}
+	}
+	return targets
 }

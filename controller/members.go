@@ -165,6 +165,7 @@ func (l *leadership) join(ctx context.Context, r JoinRequest) Response {
 		return JoinResponse{Code: cluster.CodeDuplicateBroker, Message: fmt.Sprintf(
 			"broker %d is live with another data directory: give each broker its own id", r.Broker)}
 	}
+	l.c.book.hear(serverID(r.Broker, r.Directory), r.Address)
 	if err := l.addServer(ctx, r.Broker, r.Directory, r.Address); err != nil {
 		return JoinResponse{Code: cluster.CodeOverloaded, Message: fmt.Sprintf("broker %d cannot be added now: %v", r.Broker, err)}
 	}

@@ -152,7 +152,10 @@ func (c *Controller) watchLeadership(n *node) {
 				c.lead.Store(lead)
 			}
 			c.leaders.fire()
-		case <-observed:
+		case o := <-observed:
+			if leader, ok := o.Data.(raft.LeaderObservation); ok && leader.LeaderID != "" && leader.LeaderID != c.server {
+				c.book.hear(leader.LeaderID, splitServerAddress(leader.LeaderAddr).Address)
+			}
 			c.leaders.fire()
 			c.mark(c.Applied())
 		}

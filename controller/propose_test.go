@@ -12,6 +12,7 @@ import (
 )
 
 func TestCase152_AnswerOfTheControllerIsReadableEverywhere(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	formed(t, brokers...)
@@ -32,6 +33,7 @@ func TestCase152_AnswerOfTheControllerIsReadableEverywhere(t *testing.T) {
 }
 
 func TestProposerTakesControlFirst(t *testing.T) {
+	t.Parallel()
 	p := &proposer{
 		control: make(chan *proposal, controlQueue), rest: make(chan *proposal, groupQueue),
 		groupSlots: make(chan struct{}, groupOutstanding), stop: make(chan struct{}),
@@ -66,6 +68,7 @@ func TestProposerTakesControlFirst(t *testing.T) {
 }
 
 func TestProposalWithoutAControllerIsNotDone(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	formed(t, brokers...)
@@ -84,6 +87,7 @@ func TestProposalWithoutAControllerIsNotDone(t *testing.T) {
 }
 
 func TestProposalsDuringFailoverAreAppliedAtMostOnce(t *testing.T) {
+	t.Parallel()
 	_, brokers := testCluster(t, 3)
 	startAll(brokers)
 	formed(t, brokers...)

@@ -52,9 +52,6 @@ func (c *Controller) serveProbe(ProbeRequest) ProbeResponse {
 	}
 	if n := c.node.Load(); n != nil {
 		if address, id := n.raft.LeaderWithID(); id != "" {
-			if resolved, err := c.book.ServerAddr(id); err == nil {
-				address = resolved
-			}
 			to := splitServerAddress(address)
 			answer.LeaderAddress, answer.LeaderServer = to.Address, to.Server
 		}

@@ -129,6 +129,7 @@ func withoutMember(members []*member, but *member) []*member {
 }
 
 func TestSessionsUnfenceAndLeaseContact(t *testing.T) {
+	t.Parallel()
 	_, members := startMembers(t, 3)
 	for _, m := range members {
 		select {
@@ -143,6 +144,7 @@ func TestSessionsUnfenceAndLeaseContact(t *testing.T) {
 }
 
 func TestSilentBrokerIsFencedAndComesBack(t *testing.T) {
+	t.Parallel()
 	_, members := startMembers(t, 3)
 	leader := leadingMember(t, members...)
 	silent := withoutMember(members, leader)[0]
@@ -163,6 +165,7 @@ func TestSilentBrokerIsFencedAndComesBack(t *testing.T) {
 }
 
 func TestKilledControllerIsReplacedAndFenced(t *testing.T) {
+	t.Parallel()
 	_, members := startMembers(t, 3)
 	leader := leadingMember(t, members...)
 	rest := withoutMember(members, leader)
@@ -183,6 +186,7 @@ func TestKilledControllerIsReplacedAndFenced(t *testing.T) {
 }
 
 func TestDrainEndsAndLeadershipIsHandedOver(t *testing.T) {
+	t.Parallel()
 	_, members := startMembers(t, 3)
 	leader := leadingMember(t, members...)
 	rest := withoutMember(members, leader)
@@ -204,6 +208,7 @@ func TestDrainEndsAndLeadershipIsHandedOver(t *testing.T) {
 }
 
 func TestCase43_SecondBrokerOfOneIDIsRefused(t *testing.T) {
+	t.Parallel()
 	network, members := startMembers(t, 3)
 	live := members[1]
 	twin := newTestBroker(t, network, live.cfg.Broker)
@@ -227,6 +232,7 @@ func TestCase43_SecondBrokerOfOneIDIsRefused(t *testing.T) {
 }
 
 func TestCase40_WipedBrokerJoinsAsANewServer(t *testing.T) {
+	t.Parallel()
 	_, members := startMembers(t, 3)
 	leader := leadingMember(t, members...)
 	wiped := withoutMember(members, leader)[0]
@@ -272,6 +278,7 @@ func waitVoters(t *testing.T, leader *testBroker, n int) {
 }
 
 func TestVotersFollowTheNumberOfBrokers(t *testing.T) {
+	t.Parallel()
 	network, members := startMembers(t, 1)
 	first := members[0]
 	for id := cluster.BrokerID(1); id < 3; id++ {
@@ -293,6 +300,7 @@ func TestVotersFollowTheNumberOfBrokers(t *testing.T) {
 }
 
 func TestUnknownRegistrationIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	_, members := startMembers(t, 3)
 	m := members[2]
 	before := m.session.Epoch()
@@ -308,6 +316,7 @@ func TestUnknownRegistrationIsMadeAgain(t *testing.T) {
 }
 
 func TestUnregisteredBrokerLeavesRaft(t *testing.T) {
+	t.Parallel()
 	network, members := startMembers(t, 3)
 	leader := leadingMember(t, members...)
 	extra := newTestBroker(t, network, 9)
@@ -337,6 +346,7 @@ func TestUnregisteredBrokerLeavesRaft(t *testing.T) {
 }
 
 func TestCase50_IsolatedControllerStepsDown(t *testing.T) {
+	t.Parallel()
 	network, members := startMembers(t, 3)
 	old := leadingMember(t, members...)
 	rest := withoutMember(members, old)
@@ -362,4 +372,30 @@ func TestCase50_IsolatedControllerStepsDown(t *testing.T) {
 	if got := old.config("retention.ms"); got != next.config("retention.ms") {
 		t.Errorf("retention.ms is %q here and %q there", got, next.config("retention.ms"))
 	}
+}
+
+func TestCase130_BrokersFindEachOtherAfterAllHaveMoved(t *testing.T) {
+	t.Parallel()
+	_, members := startMembers(t, 3)
+	id := members[0].c.Image().ClusterID()
+	members[0].setConfig("retention.ms", "kept")
+	var moved []string
+	for _, m := range members {
+		m.kill()
+		moved = append(moved, "moved-"+m.cfg.Address)
+	}
+	for i, m := range members {
+		m.cfg.Address, m.cfg.Seeds, m.cfg.Cluster = moved[i], moved, id
+		m.start()
+	}
+	formed(t, plain(members)...)
+	for _, m := range members {
+		back := m.register()
+		back.until("everybody at the new address", func(image *cluster.Image) bool {
+			b, ok := image.Broker(back.cfg.Broker)
+			return ok && b.PeerAddress == back.cfg.Address && !b.Fenced
+		})
+		back.until("the change made before", func(*cluster.Image) bool { return back.config("retention.ms") == "kept" })
+	}
+	members[2].setConfig("segment.ms", "new")
 }

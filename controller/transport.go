@@ -65,15 +65,17 @@ type addressBook struct {
 	self  raft.ServerID
 	own   string
 	board *board
+	// lastIndex is the last index of the local log: registrations above it are news.
+	lastIndex func() uint64
 
 	mu    sync.Mutex // guards heard
 	heard map[raft.ServerID]heardAddress
 }
 
-// heardAddress is where a server answered, and its broker epoch in the metadata at that time: a later registration counts more.
+// heardAddress is where a server answered, and the end of the local log at that time. Registrations up to there may be older, whether applied yet or not.
 type heardAddress struct {
 	address string
-	epoch   cluster.BrokerEpoch
+	after   uint64
 }
 
 // registered returns the broker's registration if it is that of the server.
@@ -88,12 +90,9 @@ func (b *addressBook) registered(id raft.ServerID) (*cluster.Broker, bool) {
 
 // hear notes where a server answered.
 func (b *addressBook) hear(id raft.ServerID, address string) {
-	epoch := cluster.NoBrokerEpoch
-	if registered, ok := b.registered(id); ok {
-		epoch = registered.Epoch
-	}
+	after := max(b.lastIndex(), b.board.applied.Load())
 	b.mu.Lock()
-	b.heard[id] = heardAddress{address, epoch}
+	b.heard[id] = heardAddress{address, after}
 	b.mu.Unlock()
 }
 
@@ -107,7 +106,7 @@ func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	b.mu.Unlock()
 	registered, known := b.registered(id)
 	switch {
-	case known && (!ok || registered.Epoch > heard.epoch):
+	case known && (!ok || uint64(registered.Epoch) > heard.after):
 		return serverAddress(id, registered.PeerAddress), nil
 	case ok:
 		return serverAddress(id, heard.address), nil
