@@ -26,7 +26,7 @@ build: ## build bin/moldau and bin/bench
 .PHONY: test
 test: build ## vet, import rules, unit, data-driven, simulator seeds, end-to-end tests over processes
 	$(GO) vet ./...
-	MOLDAU_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout $(TIMEOUT) -p 2 ./...
+	E2E_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout $(TIMEOUT) -p 2 ./...
 
 .PHONY: short
 short: ## the tests without processes
@@ -82,7 +82,7 @@ bench-compare: ## benchmarks of the work tree against REF
 
 .PHONY: soak
 soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
-	MOLDAU_BIN=$(CURDIR)/$(BIN) MOLDAU_ROUNDS=$(ROUNDS) MOLDAU_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run TestRounds ./test/e2e
+	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run TestRounds ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for a while: FUZZTIME=30s

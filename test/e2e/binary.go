@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// build makes the binary once per test process when MOLDAU_BIN does not name one.
+// build makes the binary once per test process when E2E_BIN does not name one.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "moldau-bin-")
 	if err != nil {
@@ -24,7 +24,7 @@ var build = sync.OnceValues(func() (string, error) {
 // Binary is the directory that holds the built binaries.
 func Binary(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv("MOLDAU_BIN"); dir != "" {
+	if dir := os.Getenv("E2E_BIN"); dir != "" {
 		return dir
 	}
 	dir, err := build()

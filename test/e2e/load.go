@@ -161,7 +161,7 @@ func (c *Cluster) sameReplicas() {
 				continue
 			}
 			if first != dump {
-				c.t.Errorf("partition %s: the replica of broker %d differs", name, b.ID)
+				c.t.Errorf("partition %s: the replica of broker %d differs:\n%s", name, b.ID, firstDifference(first, dump))
 			}
 		}
 	}
@@ -169,4 +169,15 @@ func (c *Cluster) sameReplicas() {
 		b.Start()
 	}
 	c.WaitHealthy()
+}
+
+// firstDifference shows where two dumps part.
+func firstDifference(a, b string) string {
+	left, right := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(left), len(right)) {
+		if left[i] != right[i] {
+			return fmt.Sprintf("line %d\n  %s\n  %s", i+1, left[i], right[i])
+		}
+	}
+	return fmt.Sprintf("%d lines and %d lines", len(left), len(right))
 }

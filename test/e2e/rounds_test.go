@@ -8,10 +8,10 @@ import (
 )
 
 // TestRounds kills -9 a random broker and starts it again, round after round, while idempotent producers and a consumer group work. At the end nothing
-// acknowledged is missing, nothing is there twice, the order of each key is kept, and the replicas are the same batch by batch. MOLDAU_ROUNDS and MOLDAU_SEED
+// acknowledged is missing, nothing is there twice, the order of each key is kept, and the replicas are the same batch by batch. E2E_ROUNDS and E2E_SEED
 // make it longer or another one; `make soak` does 50 rounds.
 func TestRounds(t *testing.T) {
-	rounds, seed := number(t, "MOLDAU_ROUNDS", 4), number(t, "MOLDAU_SEED", 1)
+	rounds, seed := number(t, "E2E_ROUNDS", 4), number(t, "E2E_SEED", 1)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	c := Start(t, 3)
 	c.Must("topic", "create", "numbers", "-p", "4", "-r", "3")
