@@ -13,7 +13,12 @@ func (b *Broker) AlterConfigs(ctx context.Context, res cluster.ConfigResource, o
 	if err := b.checkResource(ctx, res); err != nil {
 		return nil, err
 	}
-	altered, err := b.setValues(res).Alter(res.Kind, ops)
+	set := b.setValues(res)
+	ops, err := cluster.ParseConfigOps(res.Kind, set, ops)
+	if err != nil {
+		return nil, err
+	}
+	altered, err := set.Alter(res.Kind, ops)
 	if err != nil {
 		return nil, err
 	}

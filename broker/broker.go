@@ -190,19 +190,6 @@ func (b *Broker) contact(until time.Duration) {
 
 func (b *Broker) inContact() bool { return b.clock.Now() < time.Duration(b.contactUntil.Load()) }
 
-// Drain begins an orderly stop: leaderships and coordinator shards move to other brokers. It returns when they have moved, or with ctx's error.
-func (b *Broker) Drain(ctx context.Context) error {
-	b.stopping.Store(true)
-	s := b.session.Load()
-	if s == nil {
-		return nil
-	}
-	if err := s.Drain(ctx); err != nil {
-		return fmt.Errorf("broker: drain: %w", err)
-	}
-	return nil
-}
-
 // Stop ends everything the broker runs and closes the logs with clean marks. The controller stays open: its owner closes it afterwards.
 func (b *Broker) Stop(ctx context.Context) error {
 	b.stopping.Store(true)

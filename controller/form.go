@@ -77,7 +77,8 @@ func (f *former) round(ctx context.Context) bool {
 	answers := c.probe(ctx)
 	self := BootstrapSelf{
 		Broker: c.cfg.Broker, Directory: c.cfg.Directory, Cluster: c.cfg.Cluster,
-		HasState: c.hadState, MayRejoin: c.marker.rejoin(), Expect: c.cfg.expect(), HasSeeds: len(c.cfg.Seeds) > 0,
+		// A server that has applied the cluster's first command has state, even if it had none when it was opened.
+		HasState: c.hadState || !c.Image().ClusterID().IsZero(), MayRejoin: c.marker.rejoin(), Expect: c.cfg.expect(), HasSeeds: len(c.cfg.Seeds) > 0,
 	}
 	if id := c.Image().ClusterID(); !id.IsZero() {
 		self.Cluster = id

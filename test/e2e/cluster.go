@@ -175,6 +175,17 @@ func (b *Broker) Kill() { b.end(syscall.SIGKILL, Patience) }
 // Terminate is an orderly stop; it reports the exit code.
 func (b *Broker) Terminate() int { return b.end(syscall.SIGTERM, Patience) }
 
+// TerminateAll stops every broker in an orderly way, all at once, and reports the exit codes.
+func (c *Cluster) TerminateAll() []int {
+	codes := make([]int, len(c.Brokers))
+	var wg sync.WaitGroup
+	for i, b := range c.Brokers {
+		wg.Go(func() { codes[i] = b.Terminate() })
+	}
+	wg.Wait()
+	return codes
+}
+
 // Signal sends a signal and does not wait.
 func (b *Broker) Signal(s syscall.Signal) {
 	b.mu.Lock()

@@ -4,10 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"syscall"
 )
-
-const interruptTerm = syscall.SIGTERM
 
 // place is where a batch lies in a replica's files: a truncation begins a new segment, so that replicas may differ in it.
 var place = regexp.MustCompile(`"file":"[0-9]+\.log","position":[0-9]+,`)

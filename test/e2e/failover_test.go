@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -96,6 +97,7 @@ func TestCase40_WipedFollower(t *testing.T) {
 	c.MustWith(seq(1, 50_000), "produce", "numbers")
 	victim := c.Brokers[2]
 	victim.Kill()
+	c.awaitFenced(2)
 	if err := os.RemoveAll(victim.Data); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +108,23 @@ func TestCase40_WipedFollower(t *testing.T) {
 	if distinct, _ := count(t, out, 50_000); distinct != 50_000 {
 		t.Errorf("%d of 50000 numbers", distinct)
 	}
+}
+
+// awaitFenced waits until the controller has given a broker up.
+func (c *Cluster) awaitFenced(id int) {
+	c.t.Helper()
+	Eventually(c.t, func() error {
+		s, err := c.status()
+		if err != nil {
+			return err
+		}
+		for _, b := range s.Brokers {
+			if b.Broker == id && b.Fenced {
+				return nil
+			}
+		}
+		return fmt.Errorf("broker %d is not fenced: %+v", id, s.Brokers)
+	})
 }
 
 // TestCase46_StoppedLeader: a leader that was stopped for longer than its session and goes on has acknowledged nothing that the others lack.

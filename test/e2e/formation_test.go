@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -45,12 +44,9 @@ func TestFormsInAnyOrderAndAgain(t *testing.T) {
 			if len(first.Brokers) != 3 {
 				t.Fatalf("%d brokers are registered, want 3", len(first.Brokers))
 			}
-			for _, b := range c.Brokers {
-				b.Signal(syscall.SIGTERM)
-			}
-			for _, b := range c.Brokers {
-				if code := b.Terminate(); code != 0 {
-					t.Errorf("broker %d: orderly stop of all exits %d", b.ID, code)
+			for i, code := range c.TerminateAll() {
+				if code != 0 {
+					t.Errorf("broker %d: orderly stop of all exits %d", i, code)
 				}
 			}
 			for _, i := range order {

@@ -146,12 +146,7 @@ func (c *Cluster) checkAcknowledged(loads ...*Load) {
 // sameReplicas stops every broker in an orderly way and compares the replicas of each partition, batch by batch, with `moldau log dump`.
 func (c *Cluster) sameReplicas() {
 	c.t.Helper()
-	for _, b := range c.Brokers {
-		b.Signal(interruptTerm)
-	}
-	for _, b := range c.Brokers {
-		b.Terminate()
-	}
+	c.TerminateAll()
 	dumps := map[string]string{}
 	for _, b := range c.Brokers {
 		for name, dump := range b.dump() {

@@ -234,7 +234,7 @@ func TestTwoMembersShareAGroup(t *testing.T) {
 	c.awaitShares("shared", 6)
 	second := c.member("shared")
 	c.awaitShares("shared", 3, 3)
-	c.MustWith(seq(1, 10_000), "produce", "numbers")
+	c.MustWith(seq(1, 10_000), "produce", "numbers", "--key-delimiter", "5") // a key for nearly every line, so that all partitions get some
 	Eventually(t, func() error {
 		if got := first.lines() + second.lines(); got != 10_000 {
 			return fmt.Errorf("%d records read by both members, want 10000", got)
