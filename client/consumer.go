@@ -33,6 +33,8 @@ type Consumer struct {
 	told    []chunk         // errors about partitions, to be polled
 	fatal   error
 	closed  bool
+	// epochChanged is closed and replaced when the member epoch changes.
+	epochChanged chan struct{}
 }
 
 // outDepth bounds the fetched stretches that wait for Poll; each is at most WithFetchMaxBytes or one batch. Behind it the stream windows fill.
@@ -48,7 +50,6 @@ type partConsumer struct {
 
 	start     Start
 	resolved  bool
-	committed bool  // the start is a committed offset, or was committed
 	fetch     int64 // next offset to fetch
 	lastEpoch int32 // leader epoch of the last fetched batch, -1 unknown
 	position  int64 // next offset to deliver
@@ -84,6 +85,7 @@ func (c *Client) NewConsumer(opts ...ConsumerOption) (*Consumer, error) {
 	k := &Consumer{
 		c: c, cfg: cfg, out: make(chan chunk, outDepth), wake: make(chan struct{}, 1), tellWake: make(chan struct{}, 1),
 		parts: map[TopicPartition]*partConsumer{}, streams: map[string]*fetchStream{}, known: map[string]int{},
+		epochChanged: make(chan struct{}),
 	}
 	k.ctx, k.cancel = context.WithCancel(c.ctx)
 	for tp, start := range cfg.partitions {

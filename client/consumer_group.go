@@ -122,7 +122,7 @@ func (k *Consumer) begin(ctx context.Context, coming []TopicPartition, ids map[T
 		p := k.add(tp, ids[tp], k.startOf(known[tp.Topic]))
 		switch {
 		case ok:
-			p.start, p.committed = FromOffset(committed.GetCommittedOffset()), true
+			p.start = FromOffset(committed.GetCommittedOffset())
 			p.stored, p.lastEpoch = committed.GetCommittedOffset(), committed.GetLeaderEpoch()
 			k.settle(p, committed.GetCommittedOffset())
 		case k.cfg.reset == ResetNone:
@@ -181,15 +181,61 @@ func processedOffset(p *partConsumer) int64 { return p.processed }
 // errNoGroup reports a commit by a consumer that is in no group.
 var errNoGroup = errors.New("client: commit: the consumer is in no group")
 
-// commit stores offsets of the given partitions (nil: all) where they moved.
+// epochPatience is how long a commit waits for the member epoch that the coordinator has raised meanwhile.
+const epochPatience = 2 * time.Second
+
+// commit stores offsets of the given partitions (nil: all) where they moved. A commit that crosses a new member epoch on the wire is refused;
+// it is made again under the new one, from what is owned then.
 func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func(*partConsumer) int64) error {
 	if k.member == nil {
 		return errNoGroup
 	}
+	ctx, cancel := context.WithTimeout(ctx, k.c.cfg.requestTimeout)
+	defer cancel()
+	for {
+		req, parts, changed := k.gather(tps, offset)
+		if len(req.Offsets) == 0 {
+			return nil
+		}
+		resp, err := k.c.CommitOffsets(ctx, req)
+		if CodeOf(err) == moldauv1.ErrorCode_ERROR_CODE_FENCED_MEMBER_EPOCH && k.newEpoch(ctx, req.GetMemberEpoch(), changed) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return k.committed(resp, req, parts)
+	}
+}
+
+// newEpoch waits until the member has another epoch than the one that was refused.
+func (k *Consumer) newEpoch(ctx context.Context, old int32, changed <-chan struct{}) bool {
+	timer := time.NewTimer(epochPatience)
+	defer timer.Stop()
+	for {
+		if _, now := k.member.identity(); now != old {
+			return now > 0
+		}
+		select {
+		case <-changed:
+			k.mu.Lock()
+			changed = k.epochChanged
+			k.mu.Unlock()
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// gather makes the request of a commit.
+func (k *Consumer) gather(tps []TopicPartition, offset func(*partConsumer) int64) (*moldauv1.CommitOffsetsRequest, []*partConsumer, <-chan struct{}) {
 	req := &moldauv1.CommitOffsetsRequest{Group: k.cfg.group, InstanceId: k.cfg.instanceID}
 	req.MemberId, req.MemberEpoch = k.member.identity()
 	var parts []*partConsumer
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if tps == nil {
 		for tp := range k.parts {
 			tps = append(tps, tp)
@@ -206,14 +252,11 @@ func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func
 			req.Offsets = append(req.Offsets, p.toCommit(at))
 		}
 	}
-	k.mu.Unlock()
-	if len(req.Offsets) == 0 {
-		return nil
-	}
-	resp, err := k.c.CommitOffsets(ctx, req)
-	if err != nil {
-		return err
-	}
+	return req, parts, k.epochChanged
+}
+
+// committed notes what a commit has stored.
+func (k *Consumer) committed(resp *moldauv1.CommitOffsetsResponse, req *moldauv1.CommitOffsetsRequest, parts []*partConsumer) error {
 	var errs []error
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -221,7 +264,7 @@ func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func
 		if err := fromWire(r.GetError()); err != nil {
 			errs = append(errs, fmt.Errorf("client: commit %s-%d: %w", r.GetTopic(), r.GetPartition(), err))
 		} else if i < len(parts) {
-			parts[i].stored, parts[i].committed = req.Offsets[i].GetCommittedOffset(), true
+			parts[i].stored = req.Offsets[i].GetCommittedOffset()
 		}
 	}
 	return errors.Join(errs...)

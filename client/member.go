@@ -48,6 +48,8 @@ func (m *member) setEpoch(epoch int32) {
 	m.k.mu.Lock()
 	defer m.k.mu.Unlock()
 	m.epoch = epoch
+	close(m.k.epochChanged)
+	m.k.epochChanged = make(chan struct{})
 }
 
 // leave tells the group good-bye and waits, at most a dial timeout.
@@ -258,9 +260,9 @@ func (m *member) take(resp *moldauv1.JoinResponse) {
 	if ms := resp.GetHeartbeatIntervalMs(); ms > 0 {
 		m.interval = time.Duration(ms) * time.Millisecond
 	}
+	m.setEpoch(resp.GetMemberEpoch())
 	m.k.mu.Lock()
 	defer m.k.mu.Unlock()
-	m.epoch = resp.GetMemberEpoch()
 	if id := resp.GetMemberId(); id != "" {
 		m.id = id
 	}

@@ -192,6 +192,7 @@ func (c *Client) lookup(ctx context.Context, name string, create bool) (*topicIn
 		return info, nil
 	}
 	giveUp := time.Now().Add(unknownTopicPatience)
+	touched := false
 	for {
 		refused, err := c.describe(ctx, []string{name})
 		if err != nil {
@@ -206,6 +207,11 @@ func (c *Client) lookup(ctx context.Context, name string, create bool) (*topicIn
 		}
 		if CodeOf(err) != moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC || time.Now().After(giveUp) {
 			return nil, err
+		}
+		if !touched {
+			touched = true
+			c.touch(ctx, name)
+			continue
 		}
 		if create {
 			create = false
@@ -223,4 +229,9 @@ func (c *Client) lookup(ctx context.Context, name string, create bool) (*topicIn
 			return nil, ErrClosed
 		}
 	}
+}
+
+// touch asks for an offset of a topic that is not there: brokers that create topics on first use do it then.
+func (c *Client) touch(ctx context.Context, name string) {
+	_, _ = c.ListOffsets(ctx, &moldauv1.ListOffsetsRequest{Queries: []*moldauv1.OffsetQuery{{Topic: name, Spec: moldauv1.OffsetSpec_OFFSET_SPEC_LATEST}}})
 }

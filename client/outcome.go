@@ -64,11 +64,12 @@ func (p *producer) outOfOrder(b *batch, err *Error) {
 func (p *producer) moved(s *sink, b *batch, err *Error) {
 	q := b.part
 	q.requeue(b, err)
-	if p.c.meta.hint(q.topic, q.number, err) {
+	news := p.c.meta.hint(q.topic, q.number, err)
+	if news {
 		p.place(q)
 	}
-	if q.sink != s {
-		return // the new leader is known; it gets the batch as soon as the old one has answered the others
+	if news || q.sink != s {
+		return // leader and epoch are known; the batch goes there as soon as the others are answered
 	}
 	p.delay(q)
 	p.c.meta.want()

@@ -32,7 +32,10 @@ func (l *logService) Fetch(req *moldauv1.FetchRequest, stream grpc.ServerStreami
 	if err := f.open(req); err != nil {
 		return err
 	}
-	for len(f.req.Partitions) > 0 {
+	// The first round does not wait: a reader wants to know at once where the ends are.
+	wait := f.req.MaxWait
+	f.req.MaxWait = 0
+	for ; len(f.req.Partitions) > 0; f.req.MaxWait = wait {
 		if l.draining() {
 			return errStopping()
 		}

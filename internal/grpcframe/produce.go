@@ -19,6 +19,9 @@ type TopicID [16]byte
 // textIDSize is the length of a topic id as text: unpadded URL-safe base64, as cluster.UUID prints it.
 const textIDSize = 22
 
+// strictURL refuses text whose spare bits are set: one id has one text.
+var strictURL = base64.RawURLEncoding.Strict()
+
 // Produce is moldau.v1.ProduceRequest.
 type Produce struct {
 	ClientSeq   uint64
@@ -282,7 +285,7 @@ func (r *reader) topicID() (id TopicID, bad bool, err error) {
 	}
 	var text [textIDSize]byte
 	r.copyTo(text[:])
-	if _, err := base64.RawURLEncoding.Decode(id[:], text[:]); err != nil {
+	if _, err := strictURL.Decode(id[:], text[:]); err != nil {
 		return TopicID{}, true, nil
 	}
 	return id, false, nil
