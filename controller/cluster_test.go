@@ -95,3 +95,24 @@ func TestFullStopAndRestart(t *testing.T) {
 		b.until("the change", func(*cluster.Image) bool { return b.config("retention.ms") == "2" })
 	}
 }
+
+// TestLeaderDiesWhileTheOthersStillForm ends the first controller before the others have left formation: they are members by then, not strangers whose files are gone.
+func TestLeaderDiesWhileTheOthersStillForm(t *testing.T) {
+	t.Parallel()
+	_, brokers := testCluster(t, 3)
+	startAll(brokers)
+	formed(t, brokers...)
+	leader := leaderOf(t, brokers...)
+	rest := others(brokers, leader)
+	leader.stop()
+	for _, b := range rest {
+		self := b.c.bootstrapSelf()
+		if !self.HasState || self.Cluster.IsZero() {
+			t.Errorf("broker %d takes itself for %+v", b.cfg.Broker, self)
+		}
+		if d := BootstrapPlan(self, b.c.probe(withPatience(t))); d.Step == BootstrapRefuse {
+			t.Errorf("broker %d would give up: %s", b.cfg.Broker, d.Reason)
+		}
+	}
+	rest[0].setConfig("retention.ms", "1")
+}

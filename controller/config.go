@@ -33,6 +33,8 @@ type Config struct {
 	RaftHeartbeat, RaftElection, RaftLease time.Duration
 	// SessionHeartbeat is the time between a broker's heartbeats to the controller.
 	SessionHeartbeat time.Duration
+	// SessionTimeout is the silence after which the controller fences a broker.
+	SessionTimeout time.Duration
 	// ContactLease is how long, from the sending of an answered heartbeat, the broker may act on being in contact with the controller.
 	ContactLease time.Duration
 	// VoterStabilization is how long a server must have been healthy before it becomes a voter.
@@ -52,6 +54,7 @@ func DefaultConfig() Config {
 		RaftElection:       500 * time.Millisecond,
 		RaftLease:          250 * time.Millisecond,
 		SessionHeartbeat:   250 * time.Millisecond,
+		SessionTimeout:     1500 * time.Millisecond,
 		ContactLease:       time.Second,
 		VoterStabilization: 5 * time.Second,
 		SnapshotThreshold:  8192,
@@ -82,6 +85,8 @@ func (c *Config) Validate() error {
 		return errors.New("controller: the Raft timeouts must satisfy lease <= heartbeat <= election")
 	case c.SessionHeartbeat <= 0 || c.ContactLease <= c.SessionHeartbeat:
 		return errors.New("controller: the contact lease must be longer than the session heartbeat")
+	case c.SessionTimeout <= c.ContactLease:
+		return errors.New("controller: the session timeout must be longer than the contact lease, or a broker acts after it was fenced")
 	}
 	for _, address := range append([]string{c.Address}, c.Seeds...) {
 		if _, _, err := net.SplitHostPort(address); err != nil {

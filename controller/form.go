@@ -33,11 +33,29 @@ func (c *Controller) form() {
 		if c.node.Load() != nil {
 			pause = settledPause
 		}
-		if !c.pause(c.ctx, c.leaderChanged(), pause) {
+		if !f.rest(pause) {
 			return
 		}
 	}
 	c.mark(c.Applied())
+}
+
+// rest waits for the next round: a moment, a change of leader, or the cluster id. It is false when the Controller is closed.
+func (f *former) rest(d time.Duration) bool {
+	c := f.c
+	formed := c.formed
+	if !c.Image().ClusterID().IsZero() {
+		formed = nil // no news
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-formed:
+	case <-c.leaderChanged():
+	case <-c.ctx.Done():
+	}
+	return c.ctx.Err() == nil
 }
 
 // start runs Raft; false means that the broker cannot go on.
@@ -75,14 +93,7 @@ func (f *former) round(ctx context.Context) bool {
 		}
 	}
 	answers := c.probe(ctx)
-	self := BootstrapSelf{
-		Broker: c.cfg.Broker, Directory: c.cfg.Directory, Cluster: c.cfg.Cluster,
-		// A server that has applied the cluster's first command has state, even if it had none when it was opened.
-		HasState: c.hadState || !c.Image().ClusterID().IsZero(), MayRejoin: c.marker.rejoin(), Expect: c.cfg.expect(), HasSeeds: len(c.cfg.Seeds) > 0,
-	}
-	if id := c.Image().ClusterID(); !id.IsZero() {
-		self.Cluster = id
-	}
+	self := c.bootstrapSelf()
 	d := BootstrapPlan(self, answers)
 	switch d.Step {
 	case BootstrapRefuse:
@@ -106,18 +117,22 @@ func (f *former) round(ctx context.Context) bool {
 	return true
 }
 
+// bootstrapSelf is what this broker knows about itself now.
+func (c *Controller) bootstrapSelf() BootstrapSelf {
+	return BootstrapSelf{
+		Broker: c.cfg.Broker, Directory: c.cfg.Directory, Cluster: c.clusterID(),
+		HasState: c.bootstrapped(), MayRejoin: c.marker.rejoin(), Expect: c.cfg.expect(), HasSeeds: len(c.cfg.Seeds) > 0,
+	}
+}
+
 // join asks the leader to add this server, and then starts Raft if it does not run.
 func (f *former) join(ctx context.Context, leader Endpoint) bool {
 	c := f.c
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	c.hint(Redirect(leader))
-	id := c.cfg.Cluster
-	if seen := c.Image().ClusterID(); !seen.IsZero() {
-		id = seen
-	}
 	response, err := c.ports.Calls.Call(ctx, leader, JoinRequest{
-		Broker: c.cfg.Broker, Directory: c.cfg.Directory, Address: c.cfg.Address, Cluster: id,
+		Broker: c.cfg.Broker, Directory: c.cfg.Directory, Address: c.cfg.Address, Cluster: c.clusterID(),
 	})
 	if err != nil {
 		f.report("the controller at " + leader.Address + " does not take the join: " + err.Error())

@@ -43,6 +43,7 @@ type beat struct {
 // startLeadership begins to lead.
 func (c *Controller) startLeadership(n *node) *leadership {
 	config := driver.DefaultConfig()
+	config.Session, config.MissedBeat = c.cfg.SessionTimeout, c.cfg.SessionHeartbeat*3/2
 	l := &leadership{
 		c: c, n: n, config: config,
 		beats:    make(chan *beat, heartbeatQueue),

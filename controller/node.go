@@ -11,6 +11,10 @@ import (
 // raftEntriesMax is how many entries Raft writes and sends at once.
 const raftEntriesMax = 64
 
+// commitTimeout is how long a follower may not know that what it has is committed (up to twice as long): a proposal from a follower waits for it. It is also the
+// time between the idle messages to each follower.
+const commitTimeout = 10 * time.Millisecond
+
 // node is a running Raft node with its transport and the queue in front of it.
 type node struct {
 	raft     *raft.Raft
@@ -25,7 +29,7 @@ func (c *Controller) raftConfig() *raft.Config {
 	conf.HeartbeatTimeout = c.cfg.RaftHeartbeat
 	conf.ElectionTimeout = c.cfg.RaftElection
 	conf.LeaderLeaseTimeout = c.cfg.RaftLease
-	conf.CommitTimeout = 20 * time.Millisecond
+	conf.CommitTimeout = commitTimeout
 	conf.MaxAppendEntries = raftEntriesMax
 	conf.BatchApplyCh = true
 	conf.SnapshotThreshold = c.cfg.SnapshotThreshold

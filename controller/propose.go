@@ -205,14 +205,23 @@ func (p *proposer) close() {
 // unknown, else the command was certainly not done (CodeNoController, CodeOverloaded, CodeShuttingDown, CodeInvalidRequest). Without a deadline in ctx it takes
 // at most 15 s.
 func (c *Controller) Propose(ctx context.Context, cmd cluster.Command) (cluster.Result, error) {
-	return c.propose(ctx, cmd)
+	result, err := c.propose(ctx, cmd)
+	if err != nil {
+		return result, err
+	}
+	if err := c.board.wait(ctx, result.Index); err != nil {
+		return result, unknownOutcome(fmt.Errorf("done, but not yet seen by this broker: %w", err))
+	}
+	return result, nil
 }
 
-// ProposeGroups is Propose for the batches of coordinator shards: every other command overtakes it.
+// ProposeGroups is Propose for the batches of coordinator shards. Every other command overtakes it, and it does not wait for this broker to apply it: the result
+// says all that a coordinator needs, and a follower learns of a commit some milliseconds later (WaitApplied).
 func (c *Controller) ProposeGroups(ctx context.Context, cmd cluster.GroupAppend) (cluster.Result, error) {
 	return c.propose(ctx, cmd)
 }
 
+// propose has a command applied at the leader.
 func (c *Controller) propose(ctx context.Context, cmd cluster.Command) (cluster.Result, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -227,9 +236,6 @@ func (c *Controller) propose(ctx context.Context, cmd cluster.Command) (cluster.
 	c.proposals.With(out.kind()).Inc()
 	if out.err != nil {
 		return cluster.Result{}, out.err
-	}
-	if err := c.board.wait(ctx, out.result.Index); err != nil {
-		return out.result, unknownOutcome(fmt.Errorf("done, but not yet seen by this broker: %w", err))
 	}
 	return out.result, nil
 }
