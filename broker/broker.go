@@ -45,6 +45,8 @@ type Options struct {
 	Clock     partition.Clock
 	Meter     *meter.Set
 	Log       *slog.Logger
+	// Refusing names brokers whose peer port refuses connections, each once per outage: the controller need not wait for the end of their sessions.
+	Refusing func() []cluster.BrokerID
 	// Fatal is called when the broker must not go on: its registration was superseded.
 	Fatal func(error)
 }
@@ -186,6 +188,11 @@ func (b *Broker) registeredAs(epoch cluster.BrokerEpoch) {
 func (b *Broker) contact(until time.Duration) {
 	b.contactUntil.Store(int64(until))
 	b.partitions.Contact(until)
+	if s := b.session.Load(); s != nil {
+		for _, id := range b.options.Refusing() {
+			s.ReportRefusing(id)
+		}
+	}
 }
 
 func (b *Broker) inContact() bool { return b.clock.Now() < time.Duration(b.contactUntil.Load()) }

@@ -173,7 +173,7 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		DiskReserve: s.cfg.Storage.ReserveBytes, LagMax: s.cfg.Replica.LagMax, FlushWorkers: s.cfg.Storage.FlushWorkers,
 		Root: s.dir.path, Groups: groups, FS: vfs.OS{}, Controller: s.controller, Forwarder: s.peer,
 		Transport: s.peer,
-		Clock:     s.clock, Meter: s.meters, Log: s.log, Fatal: s.fail,
+		Clock:     s.clock, Meter: s.meters, Log: s.log, Refusing: s.peer.Refusing, Fatal: s.fail,
 	})
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ var table = map[string]Rule{
 	"cluster": {Imports: []string{"record"}, Modules: []string{radix}},
 	// L2
 	"segment":                   {Imports: join(internals, "record")},
-	"replication":               {Pure: true, Imports: []string{"record", "cluster"}},
+	"replication":               {Pure: true, Imports: []string{"record", "cluster", "replication/session"}},
 	"replication/session":       {Pure: true, Imports: []string{"record", "cluster"}},
 	"controller/state":          {Pure: true, Imports: []string{"record", "cluster", "controller/placement"}, Modules: []string{radix}},
 	"controller/placement":      {Pure: true, Imports: []string{"record", "cluster"}},
