@@ -50,6 +50,7 @@ type FlushJob struct {
 	generation uint64 // the machine's
 	producers  []byte // producer state as of flush.Target, when a snapshot is due
 	began      time.Duration
+	err        error // of Sync, for the way back
 }
 
 // Sync does the waiting. It may be called on any goroutine, once.

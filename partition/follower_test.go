@@ -221,3 +221,8 @@ func receive[T any](t *testing.T, c <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// dataOf is a delivery of one stamped batch.
+func dataOf(b record.Batch, watermark record.Offset) session.Data {
+	return session.Data{First: b.BaseOffset(), HighWatermark: watermark, Bytes: b.Bytes()}
+}

@@ -148,9 +148,16 @@ func (k *kit) start() LoadReport {
 // restart replaces the manager after a crash, of which fs is what is left, and registers it.
 func (k *kit) restart(fs vfs.FS) LoadReport {
 	k.t.Helper()
-	k.manager.forget(context.Background())
+	k.abandon()
 	k.fs, k.options.FS = fs, fs
 	return k.start()
+}
+
+// abandon lets go of everything without any mark, as a crash does.
+func (k *kit) abandon() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = k.manager.Close(ctx)
 }
 
 func (k *kit) check(err error) {

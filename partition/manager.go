@@ -211,6 +211,9 @@ func (m *Manager) Close(ctx context.Context) error {
 			errs[i] = ctx.Err()
 		}
 	})
+	if ctx.Err() == nil { // otherwise a flush may hang, and its worker with it
+		m.pool.close()
+	}
 	return errors.Join(errs...)
 }
 

@@ -5,10 +5,13 @@ import "sync"
 // pool runs flushes on a bounded number of goroutines. At most one flush per partition is under way, so the queue is bounded by the number of
 // partitions.
 type pool struct {
-	mu     sync.Mutex // guards the rest
-	queue  []flushTask
-	idle   int // workers to spare
-	active sync.WaitGroup
+	wake    chan struct{} // capacity: the number of workers
+	stop    chan struct{}
+	workers sync.WaitGroup
+
+	mu    sync.Mutex // guards the rest
+	queue []flushTask
+	head  int
 }
 
 type flushTask struct {
@@ -16,36 +19,62 @@ type flushTask struct {
 	job    *FlushJob
 }
 
-func newPool(workers int) *pool { return &pool{idle: workers} }
+// newPool starts the workers.
+func newPool(workers int) *pool {
+	p := &pool{wake: make(chan struct{}, workers), stop: make(chan struct{})}
+	for range workers {
+		p.workers.Go(p.work)
+	}
+	return p
+}
 
-// submit queues a flush. It never blocks: a worker begins when one is to spare, and ends when there is nothing to do.
+// submit queues a flush. It never blocks.
 func (p *pool) submit(r *Runner, j *FlushJob) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.queue = append(p.queue, flushTask{r, j})
-	if p.idle > 0 {
-		p.idle--
-		p.active.Go(p.work)
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default: // as many workers as there are will look at the queue again
 	}
 }
 
-// work flushes until the queue is empty.
+// take removes the oldest task.
+func (p *pool) take() (flushTask, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.head == len(p.queue) {
+		p.queue, p.head = p.queue[:0], 0
+		return flushTask{}, false
+	}
+	t := p.queue[p.head]
+	p.queue[p.head] = flushTask{}
+	p.head++
+	return t, true
+}
+
+// work flushes until the pool is closed and the queue is empty.
 func (p *pool) work() {
 	for {
-		p.mu.Lock()
-		if len(p.queue) == 0 {
-			p.idle++
-			p.mu.Unlock()
+		if t, ok := p.take(); ok {
+			t.job.err = t.job.Sync()
+			t.runner.put(message{kind: kindFlushed, other: t.job}, 0)
+			continue
+		}
+		select {
+		case <-p.wake:
+		case <-p.stop:
+			if t, ok := p.take(); ok {
+				t.runner.put(message{kind: kindFlushed, other: t.job}, 0)
+				continue
+			}
 			return
 		}
-		t := p.queue[0]
-		p.queue[0] = flushTask{}
-		p.queue = p.queue[1:]
-		p.mu.Unlock()
-		err := t.job.Sync()
-		t.runner.put(message{kind: kindFlushed, other: &flushEnd{job: t.job, err: err}}, 0)
 	}
 }
 
-// wait returns when no flush is under way.
-func (p *pool) wait() { p.active.Wait() }
+// close ends the workers, when no flush is under way any more.
+func (p *pool) close() {
+	close(p.stop)
+	p.workers.Wait()
+}

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -279,19 +278,4 @@ func (m *Manager) parkAll(runners []*Runner) {
 		dirs[i] = r.dir
 	}
 	m.options.Outputs.Parked(dirs)
-}
-
-// Forget is for tests of a crash: it lets go of everything without any mark.
-func (m *Manager) forget(ctx context.Context) {
-	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
-	close(m.stop)
-	m.stopped.Wait()
-	for _, r := range m.sorted() {
-		select {
-		case <-r.halt(func(p *Partition) error { p.Abandon(); return nil }):
-		case <-ctx.Done():
-		}
-	}
 }

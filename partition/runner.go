@@ -3,7 +3,6 @@ package partition
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -14,8 +13,8 @@ import (
 	"github.com/moldau-log/moldau/replication/session"
 )
 
-// Runner is one replica with the goroutine that owns it. The goroutine exists while there are inputs and ends when there are none, so that an idle
-// partition costs memory only. All inputs that have come since the last turn are taken together: requests of several connections go into the log with
+// Runner is one replica with the goroutine that owns it. The goroutine is parked while there are no inputs, and ends when a whole maintenance round has
+// brought none, so that a partition which nobody uses costs its state and no stack. All inputs that have come since the last turn are taken together: requests of several connections go into the log with
 // one write and are flushed with one fsync. Its methods may be called from any goroutine.
 type Runner struct {
 	manager *Manager
@@ -28,18 +27,21 @@ type Runner struct {
 	inbox   []message
 	acks    []replication.FollowerAck // the newest of each follower
 	running bool                      // the goroutine exists
+	parked  bool                      // and waits for wake
 	closed  bool                      // nothing is taken any more
 	// space is closed when a full inbox has been emptied; nil while nobody waits.
 	space chan struct{}
+	wake  chan struct{} // capacity 1; made with the runner
 
 	// These belong to the goroutine.
 	partition *Partition
 	spare     []message
 	spareAcks []replication.FollowerAck
 	stopping  *stop
+	quiet     bool // nothing has come since the last maintenance
+	idle      bool // nor between it and the one before
 	armed     time.Duration // for when a tick is set, 0 for none
 
-	config atomic.Pointer[cluster.TopicConfig]
 }
 
 // kind says what a message is.
@@ -64,7 +66,7 @@ type message struct {
 	kind    kind
 	produce ProduceRequest
 	done    *Completion
-	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *configuration, *flushEnd, chan<- Status, *stop
+	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *configuration, *FlushJob, chan<- Status, *stop
 }
 
 type delivery struct {
@@ -88,11 +90,6 @@ type unsubscriber struct {
 type configuration struct {
 	config cluster.TopicConfig
 	minISR int
-}
-
-type flushEnd struct {
-	job *FlushJob
-	err error
 }
 
 // stop ends a runner. finish is what is done with the partition when no flush is under way any more.
@@ -124,22 +121,32 @@ func (r *Runner) put(m message, limit int) bool {
 	return true
 }
 
-// start makes sure that the goroutine exists. The caller holds mu.
+// start makes sure that the goroutine is at work. The caller holds mu.
 func (r *Runner) start() {
-	if !r.running {
+	switch {
+	case !r.running:
 		r.running = true
 		go r.run()
+	case r.parked:
+		r.parked = false
+		r.wake <- struct{}{}
 	}
 }
 
-// run takes turns until there is nothing to do.
+// run takes turns, and waits in between.
 func (r *Runner) run() {
 	for {
 		r.mu.Lock()
 		if len(r.inbox) == 0 && len(r.acks) == 0 {
-			r.running = false
+			if r.idle || r.closed {
+				r.running = false
+				r.mu.Unlock()
+				return
+			}
+			r.parked = true
 			r.mu.Unlock()
-			return
+			<-r.wake
+			continue
 		}
 		batch, acks := r.inbox, r.acks
 		r.inbox, r.acks = r.spare[:0], r.spareAcks[:0]
@@ -166,6 +173,22 @@ func (r *Runner) turn(batch []message, acks []replication.FollowerAck) {
 		next = r.acksFrom(acks, next)
 	}
 	r.settle()
+	r.rest(batch, acks)
+}
+
+// rest notes whether the partition is in use. Two rounds of maintenance with nothing but questions in between say that it is not.
+func (r *Runner) rest(batch []message, acks []replication.FollowerAck) {
+	used, maintained := len(acks) > 0, false
+	for i := range batch {
+		maintained = maintained || batch[i].kind == kindMaintain
+		used = used || (batch[i].kind != kindMaintain && batch[i].kind != kindStatus)
+	}
+	switch {
+	case used:
+		r.quiet, r.idle = false, false
+	case maintained:
+		r.quiet, r.idle = true, r.quiet
+	}
 }
 
 // handleFrom handles messages until one breaks an invariant, and returns which comes next.
@@ -229,8 +252,8 @@ func (r *Runner) handle(m *message) {
 		c := m.other.(*configuration)
 		p.Configure(c.config, c.minISR)
 	case kindFlushed:
-		f := m.other.(*flushEnd)
-		p.FlushDone(f.job, f.err)
+		j := m.other.(*FlushJob)
+		p.FlushDone(j, j.err)
 	case kindTick:
 		r.armed = 0
 		if p.broken == nil {

@@ -317,24 +317,26 @@ func TestWalk(t *testing.T) {
 // TestWalkFindsPlantedBugs proves that the checks see: each known mistake is found within a bounded number of seeds.
 func TestWalkFindsPlantedBugs(t *testing.T) {
 	for _, bug := range replication.Bugs() {
-		found := false
-		for seed := uint64(0); seed < 15000 && !found; seed++ {
-			broken := ""
-			func() {
-				defer func() {
-					if v := recover(); v != nil {
-						broken = fmt.Sprint(v)
-					}
-				}()
-				broken, _ = walk(seed, walkSteps, bug, nil)
-			}()
-			if broken != "" {
-				found = true
-				t.Logf("bug %d found by seed %d: %s", bug, seed, broken)
+		t.Run(fmt.Sprint(bug), func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(15_000) {
+				if broken := brokenBy(seed, bug); broken != "" {
+					t.Logf("found by seed %d: %s", seed, broken)
+					return
+				}
 			}
-		}
-		if !found {
-			t.Errorf("bug %d is not found", bug)
-		}
+			t.Error("not found")
+		})
 	}
+}
+
+// brokenBy runs a history with a planted bug. A broken invariant counts as found.
+func brokenBy(seed uint64, bug replication.Bug) (broken string) {
+	defer func() {
+		if v := recover(); v != nil {
+			broken = fmt.Sprint(v)
+		}
+	}()
+	broken, _ = walk(seed, walkSteps, bug, nil)
+	return broken
 }
