@@ -38,8 +38,8 @@ type Runner struct {
 	spare     []message
 	spareAcks []replication.FollowerAck
 	stopping  *stop
-	quiet     bool // nothing has come since the last maintenance
-	idle      bool // nor between it and the one before
+	quiet     bool          // nothing has come since the last maintenance
+	idle      bool          // nor between it and the one before
 	armed     time.Duration // for when a tick is set, 0 for none
 
 }
