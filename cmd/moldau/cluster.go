@@ -15,7 +15,7 @@ import (
 func newCluster(a *app) *cobra.Command {
 	cluster := &cobra.Command{Use: "cluster", Short: "Show and administer the cluster"}
 	cluster.AddCommand(newClusterStatus(a), newClusterBrokers(a), newClusterHealth(a), newClusterPartitions(a), newClusterReassign(a),
-		newClusterElect(a), newClusterUnregister(a), newClusterBackup(a))
+		newClusterElect(a), newClusterUnregister(a), newClusterBackup(a), newClusterRecover(a))
 	return cluster
 }
 
