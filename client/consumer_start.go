@@ -18,7 +18,7 @@ func (k *Consumer) resolve() {
 		if p.resolved || p.halted || now.Before(p.retryAt) {
 			continue
 		}
-		if p.start.kind == startOffset {
+		if p.start.kind == startOffset && k.c.meta.topic(p.tp.Topic) != nil {
 			k.settle(p, p.start.n)
 			continue
 		}
@@ -73,6 +73,8 @@ func (s Start) query(p *partConsumer) *moldauv1.OffsetQuery {
 // apply takes the answer to a start's question. mu is held.
 func (k *Consumer) apply(p *partConsumer, offset int64) {
 	switch {
+	case p.start.kind == startOffset: // the question only made the topic known
+		offset = p.start.n
 	case p.start.kind == startTime && offset < 0: // nothing is that young
 		p.start = FromEnd()
 		k.nudge()
