@@ -60,7 +60,7 @@ func newRoot(a *app) *cobra.Command {
 	}
 	a.addGlobalFlags(root.PersistentFlags())
 	root.AddCommand(
-		newServer(a), newTopic(a), newProduce(a), newConsume(a), newGroup(a), newConfig(a), newCluster(a), newLog(a), newVersion(a), newDocs(a),
+		newServer(a), newDev(a), newTopic(a), newProduce(a), newConsume(a), newGroup(a), newConfig(a), newCluster(a), newLog(a), newVersion(a), newDocs(a),
 	)
 	root.SetFlagErrorFunc(badFlag)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
