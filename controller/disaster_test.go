@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -399,5 +400,61 @@ func TestBackupIsRestoredAndTheOthersRejoin(t *testing.T) {
 		b.until("both changes", func(*cluster.Image) bool {
 			return b.config("retention.ms") == "kept" && b.config("segment.ms") == "new"
 		})
+	}
+}
+
+// fullSink is a snapshot sink on a full disk.
+type fullSink struct {
+	raft.SnapshotSink
+	room     int
+	canceled bool
+}
+
+func (s *fullSink) Write(p []byte) (int, error) {
+	if s.room -= len(p); s.room < 0 {
+		return 0, syscall.ENOSPC
+	}
+	return s.SnapshotSink.Write(p)
+}
+
+func (s *fullSink) Cancel() error {
+	s.canceled = true
+	return s.SnapshotSink.Cancel()
+}
+
+func TestCase15_FullDiskWhileASnapshotIsWritten(t *testing.T) {
+	t.Parallel()
+	_, brokers := testCluster(t, 1)
+	b := brokers[0].start()
+	formed(t, b)
+	b.setConfig("retention.ms", "1")
+	n := b.c.node.Load()
+	if err := n.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := b.c.snaps.newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.setConfig("retention.ms", "2")
+	sink, err := b.c.snaps.Create(raft.SnapshotVersionMax, b.c.Applied(), 2, raft.Configuration{}, 1, n.trans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := &fullSink{SnapshotSink: sink}
+	if err := (&fsmSnapshot{state: b.c.fsm.latest.Load()}).Persist(full); !errors.Is(err, syscall.ENOSPC) || !full.canceled {
+		t.Errorf("got %v, canceled: %v", err, full.canceled)
+	}
+	entries, err := os.ReadDir(b.c.snaps.dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != before.ID {
+		t.Errorf("the snapshots are %v (%v), want %s alone", entries, err, before.ID)
+	}
+	select {
+	case err := <-b.failed:
+		t.Errorf("the broker stopped: %v", err)
+	default:
+	}
+	if err := n.raft.Snapshot().Error(); err != nil { // there is space again
+		t.Error(err)
 	}
 }

@@ -23,7 +23,8 @@ func noisy(message string) bool {
 	switch message {
 	case "failed to contact", "failed to heartbeat to", "failed to appendEntries to", "failed to make requestVote RPC", "failed to pipeline appendEntries",
 		"failed to decode incoming command", "failed to flush response", "failed to get previous log", "rejecting pre-vote request since we have a leader",
-		"unable to get address for server, using fallback address", "appendEntries rejected, sending older logs", "failed to send snapshot to":
+		"unable to get address for server, using fallback address", "appendEntries rejected, sending older logs", "failed to send snapshot to",
+		"no known peers, aborting election", "not part of stable configuration, aborting election":
 		return true
 	}
 	return false

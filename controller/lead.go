@@ -100,6 +100,10 @@ func (l *leaderLoop) run() {
 		case <-l.ctx.Done():
 			return
 		case b := <-l.beats:
+			if len(l.waiting) == heartbeatQueue {
+				b.answer <- Redirect{} // too many for one verification: come again
+				continue
+			}
 			l.waiting = append(l.waiting, b)
 		case err := <-l.verified:
 			l.answer(err)
