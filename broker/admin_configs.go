@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/moldau-log/moldau/cluster"
 )
@@ -93,7 +94,12 @@ func unknownBroker(name string) *cluster.Error {
 func notEnforced(configs cluster.Configs) []string {
 	var notes []string
 	for _, e := range configs {
-		if k, ok := cluster.TopicKey(e.Key); ok && !k.Enforced && e.Value != k.Default {
+		k, ok := cluster.TopicKey(e.Key)
+		switch {
+		case !ok || e.Value == k.Default:
+		case e.Key == "cleanup.policy" && strings.Contains(e.Value, "compact"):
+			notes = append(notes, "cleanup.policy="+e.Value+": compaction is stored and reported but not enforced yet; no record is removed by key")
+		case !k.Enforced:
 			notes = append(notes, fmt.Sprintf("%s=%s is stored and reported but not enforced yet", e.Key, e.Value))
 		}
 	}
