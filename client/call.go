@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 )
 
 // repeat says whether a call whose outcome is unknown may be sent again.
@@ -34,10 +36,13 @@ func invoke[S, Req, Resp any](ctx context.Context, c *Client, again repeat, serv
 		for hops := 0; len(queue) > 0; {
 			endpoint := queue[0]
 			queue = queue[1:]
-			resp, sent, err := tryAt(ctx, c, endpoint, service, method, req)
+			resp, sent, err := tryAt(ctx, c, again, endpoint, service, method, req)
 			if err == nil {
 				c.conns.prefer(endpoint)
 				return resp, nil
+			}
+			if CodeOf(err) == 0 {
+				c.conns.demote(endpoint)
 			}
 			if last == nil || ctx.Err() == nil {
 				last = err
@@ -45,7 +50,7 @@ func invoke[S, Req, Resp any](ctx context.Context, c *Client, again repeat, serv
 			if ctx.Err() != nil || errors.Is(err, ErrClosed) {
 				return zero, last
 			}
-			if refused := CodeOf(err) != 0; !retriable(err) || (again == once && sent && !refused) {
+			if refused := CodeOf(err) != 0; !tryAgain(err, again) || (again == once && sent && !refused) {
 				return zero, err
 			}
 			var e *Error
@@ -68,8 +73,19 @@ func invoke[S, Req, Resp any](ctx context.Context, c *Client, again repeat, serv
 	}
 }
 
+// tryTimeout bounds one try of a call that may be repeated at another broker.
+const tryTimeout = 10 * time.Second
+
+// tryAgain says whether an error is worth another try. Too few registered brokers for a topic's replicas is something to tell the caller.
+func tryAgain(err error, again repeat) bool {
+	if CodeOf(err) == moldauv1.ErrorCode_ERROR_CODE_INVALID_REPLICATION {
+		return false
+	}
+	return retriable(err) || (again == idempotent && errors.Is(err, context.DeadlineExceeded))
+}
+
 // tryAt makes one try. sent is false if the broker cannot have seen the call.
-func tryAt[S, Req, Resp any](ctx context.Context, c *Client, endpoint string, service func(grpc.ClientConnInterface) S,
+func tryAt[S, Req, Resp any](ctx context.Context, c *Client, again repeat, endpoint string, service func(grpc.ClientConnInterface) S,
 	method func(S, context.Context, Req, ...grpc.CallOption) (Resp, error), req Req,
 ) (resp Resp, sent bool, err error) {
 	cc, err := c.conns.get(endpoint)
@@ -78,6 +94,11 @@ func tryAt[S, Req, Resp any](ctx context.Context, c *Client, endpoint string, se
 	}
 	if err := c.conns.await(ctx, cc); err != nil {
 		return resp, false, err
+	}
+	if again == idempotent {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, tryTimeout)
+		defer cancel()
 	}
 	resp, err = method(service(cc), ctx, req)
 	return resp, true, fromStatus(err)

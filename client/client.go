@@ -37,7 +37,8 @@ func New(opts ...Option) (*Client, error) {
 	c.conns = newConnPool(&c.cfg)
 	c.meta = newMetadata()
 	c.producer = newProducer(c)
-	c.wg.Go(c.housekeeping)
+	c.wg.Go(c.watchTimeouts)
+	c.wg.Go(c.watchMetadata)
 	return c, nil
 }
 
@@ -108,37 +109,49 @@ func (c *Client) ProduceBatch(ctx context.Context, topic string, partition int32
 	c.producer.produceBatch(ctx, topic, partition, batch, done)
 }
 
-// housekeeping refreshes metadata when it is asked for or due, and checks timeouts of the producer.
-func (c *Client) housekeeping() {
-	tick := time.NewTicker(100 * time.Millisecond)
+// checkInterval is how often the producer's timeouts are looked at.
+const checkInterval = 100 * time.Millisecond
+
+// watchTimeouts is the goroutine that fails what has waited too long.
+func (c *Client) watchTimeouts() {
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
-	var backoff time.Duration
-	var notBefore time.Time
-	asked := false
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-tick.C:
+			c.producer.checkTimeouts(time.Now())
+		}
+	}
+}
+
+// watchMetadata is the goroutine that refreshes metadata when it is asked for or due.
+func (c *Client) watchMetadata() {
+	timer := time.NewTimer(c.cfg.metadataMaxAge)
+	defer timer.Stop()
 	for {
 		select {
 		case <-c.ctx.Done():
 			return
 		case <-c.meta.wanted:
-			asked = true
-		case <-tick.C:
-			c.producer.checkTimeouts(time.Now())
+		case <-timer.C:
 		}
-		now := time.Now()
-		due := asked || c.meta.olderThan(now.Add(-c.cfg.metadataMaxAge))
-		if !due || now.Before(notBefore) {
-			continue
-		}
-		asked = false
+		wait := c.cfg.metadataMaxAge
 		if err := c.refreshAll(); err != nil {
-			asked = true
-			backoff = min(max(2*backoff, c.cfg.retryBackoff), c.cfg.retryBackoffMax)
 			c.cfg.log.Info("client: metadata refresh failed", "error", err)
-		} else {
-			backoff = c.cfg.retryBackoff
+			wait = c.cfg.retryBackoff
 		}
-		notBefore = time.Now().Add(backoff)
 		c.metadataChanged()
+		// Whoever still sees nobody leading asks again at once; do not answer that with a storm of questions.
+		pause := time.NewTimer(c.cfg.retryBackoff)
+		select {
+		case <-pause.C:
+		case <-c.ctx.Done():
+			pause.Stop()
+			return
+		}
+		timer.Reset(wait)
 	}
 }
 

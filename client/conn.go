@@ -103,6 +103,18 @@ func (p *connPool) prefer(endpoint string) {
 	p.order = order
 }
 
+// demote puts an address that did not answer last.
+func (p *connPool) demote(endpoint string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, e := range p.order {
+		if e == endpoint {
+			p.order = append(append(append([]string(nil), p.order[:i]...), p.order[i+1:]...), endpoint)
+			return
+		}
+	}
+}
+
 // learn replaces the known brokers; the seeds stay behind them as a last resort.
 func (p *connPool) learn(endpoints []string) {
 	p.mu.Lock()

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/moldau-log/moldau/record"
@@ -53,6 +54,9 @@ func (r *reading) decode(k *Consumer, out []Record, limit int) ([]Record, error)
 				r.it = nil
 				continue
 			}
+		}
+		if epoch < 0 { // one allocation for what a stretch usually holds, not one per doubling
+			out = slices.Grow(out, min(limit-len(out), int(r.batch.Count())*(1+len(r.bytes)/r.batch.Size())))
 		}
 		epoch = int32(r.batch.LeaderEpoch())
 		out, position, err = r.drain(out, limit, position)

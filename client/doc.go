@@ -25,7 +25,7 @@
 //
 // # Goroutines and memory
 //
-// A Client runs one goroutine for housekeeping and two per broker that it produces to; a Consumer runs one for its assignment and one per
+// A Client runs two goroutines of its own and two per broker that it produces to; a Consumer runs one for its assignment and one per
 // broker that it reads from, two more in a group. Close stops them and waits for them. What waits to be sent is bounded by WithMaxBuffered, what waits to be
 // polled by the stream windows. All methods may be called from any goroutine, except that one Consumer is polled by one goroutine at a
 // time. Promises and callbacks must not block for long.

@@ -32,7 +32,6 @@ type metadata struct {
 	mu      sync.Mutex // guards what follows
 	topics  map[string]*topicInfo
 	brokers map[int32]string // gRPC address
-	fetched time.Time
 }
 
 func newMetadata() *metadata {
@@ -106,15 +105,9 @@ func (m *metadata) names() []string {
 	return names
 }
 
-func (m *metadata) olderThan(t time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.topics) > 0 && m.fetched.Before(t)
-}
-
 // apply takes an answer of DescribeTopics and returns the refusals by topic. An older leader epoch than the known one is not taken: the
 // answering broker may lag behind.
-func (m *metadata) apply(resp *moldauv1.DescribeTopicsResponse, now time.Time) map[string]error {
+func (m *metadata) apply(resp *moldauv1.DescribeTopicsResponse) map[string]error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	refused := map[string]error{}
@@ -133,7 +126,6 @@ func (m *metadata) apply(resp *moldauv1.DescribeTopicsResponse, now time.Time) m
 		}
 		m.topics[t.GetTopic()] = newTopicInfo(t, m.topics[t.GetTopic()])
 	}
-	m.fetched = now
 	return refused
 }
 
@@ -151,13 +143,16 @@ func newTopicInfo(t *moldauv1.TopicDescription, old *topicInfo) *topicInfo {
 	return info
 }
 
+// refreshTimeout bounds one refresh: a broker that does not answer so long is put behind the others, and the next refresh asks another.
+const refreshTimeout = 1500 * time.Millisecond
+
 // refreshAll looks up every topic in use.
 func (c *Client) refreshAll() error {
 	names := c.meta.names()
 	if len(names) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.dialTimeout)
+	ctx, cancel := context.WithTimeout(c.ctx, min(refreshTimeout, c.cfg.dialTimeout))
 	defer cancel()
 	_, err := c.describe(ctx, names)
 	return err
@@ -172,7 +167,7 @@ func (c *Client) describe(ctx context.Context, names []string) (map[string]error
 	if err != nil {
 		return nil, err
 	}
-	refused := c.meta.apply(resp, time.Now())
+	refused := c.meta.apply(resp)
 	var endpoints []string
 	for _, b := range resp.GetBrokers() {
 		if b.GetEndpoint() != "" && !b.GetFenced() {

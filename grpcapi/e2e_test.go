@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -543,6 +544,118 @@ func TestPlainCalls_AnyBrokerForwards(t *testing.T) {
 		o := listed.GetOffsets()
 		if o[0].GetOffset() != 0 || o[1].GetOffset() != int64(2*seed+2) || o[2].GetError() != nil || o[3].GetError().GetCode() != moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC {
 			t.Errorf("%v", o)
+		}
+	}
+}
+
+// TestClose_LeavesNoGoroutine looks for the client's code in the stacks of all goroutines after Close.
+func TestClose_LeavesNoGoroutine(t *testing.T) {
+	c := newFakeCluster(t, 3)
+	c.createTopic("t", 6)
+	k, err := client.New(client.WithSeeds(c.endpoints()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		k.Produce(within(t), &client.Record{Topic: "t", Key: []byte(fmt.Sprint(i))}, nil)
+	}
+	if err := k.Flush(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range [][]client.ConsumerOption{
+		{client.WithTopics("t"), client.WithStart(client.FromStart())},
+		{client.WithTopics("t"), client.WithGroup("g")},
+	} {
+		consumer, err := k.NewConsumer(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := consumer.Poll(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.Produce(within(t), &client.Record{Topic: "t"}, nil) // under way while it closes
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stacks := make([]byte, 1<<22)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, g := range strings.Split(string(stacks), "\n\n") {
+		if strings.Contains(g, "moldau/client.") && !strings.Contains(g, "testing.tRunner(") {
+			t.Errorf("left running:\n%s", g)
+		}
+	}
+}
+
+func TestCase16_TopicCreatedAgainUnderTheSameName(t *testing.T) {
+	c := newFakeCluster(t, 1)
+	c.createTopic("t", 1)
+	k := newClient(t, c)
+	if err := k.ProduceSync(within(t), &client.Record{Topic: "t", Value: []byte("old")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.DeleteTopic(within(t), &moldauv1.DeleteTopicRequest{Topic: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	id := c.createTopic("t", 1)
+	if err := k.ProduceSync(within(t), &client.Record{Topic: "t", Value: []byte("new")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.values(cluster.TopicPartition{Topic: id}); !slices.Equal(got, []string{"new"}) {
+		t.Errorf("log has %v", got)
+	}
+}
+
+func TestConsumer_NewPartitionsAreReadFromTheirStart(t *testing.T) {
+	c := newFakeCluster(t, 1)
+	c.createTopic("t", 1)
+	k := newClient(t, c, client.WithMetadataMaxAge(50*time.Millisecond), client.WithPartitioner(client.ManualPartitioner()))
+	consumer, err := k.NewConsumer(client.WithTopics("t"), client.WithStart(client.FromEnd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for { // until it knows the end
+		if at, ok := consumer.Positions()[client.TopicPartition{Topic: "t"}]; ok && at.HighWatermark >= 0 {
+			break
+		}
+		short, cancel := context.WithTimeout(within(t), 5*time.Millisecond)
+		if _, err := consumer.Poll(short); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	other := newClient(t, c, client.WithPartitioner(client.ManualPartitioner()))
+	if _, err := other.AddPartitions(within(t), &moldauv1.AddPartitionsRequest{Topic: "t", Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.ProduceSync(within(t), &client.Record{Topic: "t", Partition: 1, Value: []byte("first")}); err != nil {
+		t.Fatal(err)
+	}
+	records, err := consumer.Poll(within(t))
+	if err != nil || len(records) != 1 || records[0].Partition != 1 || records[0].Offset != 0 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
+
+func TestConsumer_CorruptBatchIsToldAndReadAgain(t *testing.T) {
+	c := newFakeCluster(t, 1)
+	id := c.createTopic("t", 1)
+	batch := batchOf(t, record.BuilderOptions{}, []byte("value"))
+	batch[len(batch)-2] ^= 1
+	c.mu.Lock()
+	if _, err := c.logs[cluster.TopicPartition{Topic: id}].log.Append(1, batch); err != nil {
+		t.Fatal(err)
+	}
+	c.wakeLocked()
+	c.mu.Unlock()
+	k := newClient(t, c)
+	consumer, err := k.NewConsumer(client.WithTopics("t"), client.WithStart(client.FromStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // never passed over
+		if records, err := consumer.Poll(within(t)); !errors.Is(err, client.ErrCorruptBatch) || len(records) > 0 {
+			t.Errorf("%v, %v", records, err)
 		}
 	}
 }
