@@ -32,6 +32,7 @@ func TestCase121_FollowerBehindTheCutLogGetsASnapshot(t *testing.T) {
 	for i := range 100 {
 		leader.setConfig("retention.ms", fmt.Sprint(i))
 	}
+	leader = leaderOf(t, others(brokers, away)...)
 	if err := leader.c.node.Load().raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		t.Fatal(err)
 	}

@@ -364,13 +364,23 @@ func (b *testBroker) propose(cmd cluster.Command) cluster.Result {
 	return result
 }
 
-// setConfig proposes a change that every test can see.
+// setConfig makes a change that every test can see. It does no harm twice, so an unknown outcome, as under a change of leader, is tried again.
 func (b *testBroker) setConfig(key, value string) cluster.Result {
 	b.t.Helper()
-	return b.propose(cluster.AlterConfigs{
-		Resource: cluster.ConfigResource{Kind: cluster.ConfigClusterDefault},
-		Ops:      []cluster.ConfigOp{{Key: key, Value: value}},
-	})
+	ctx := withPatience(b.t)
+	for {
+		result, err := b.c.Propose(ctx, cluster.AlterConfigs{
+			Resource: cluster.ConfigResource{Kind: cluster.ConfigClusterDefault},
+			Ops:      []cluster.ConfigOp{{Key: key, Value: value}},
+		})
+		var refusal *cluster.Error
+		switch {
+		case err == nil && result.Code == cluster.CodeNone:
+			return result
+		case err == nil || ctx.Err() != nil || !errors.As(err, &refusal) || (refusal.Code != cluster.CodeTimedOut && refusal.Code != cluster.CodeNoController):
+			b.t.Fatalf("broker %d: set %s: %s %s, %v", b.cfg.Broker, key, result.Code, result.Message, err)
+		}
+	}
 }
 
 // config reads what setConfig wrote.

@@ -104,20 +104,33 @@ func (l *leadership) keepMembers() {
 			return
 		case <-ticker.C:
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, joinTimeout)
-		err := l.stepMembers(ctx)
-		cancel()
-		if err != nil && l.ctx.Err() == nil {
-			l.c.log.Warn("cannot change who votes", "error", err)
+		for l.stepMembers() { // two voters are worse than one: the step to three follows at once
 		}
 	}
 }
 
-// stepMembers makes the next change, if one is due.
-func (l *leadership) stepMembers(ctx context.Context) error {
+// stepMembers makes the next change, and reports whether it made one.
+func (l *leadership) stepMembers() bool {
+	ctx, cancel := context.WithTimeout(l.ctx, joinTimeout)
+	defer cancel()
+	change, index, err := l.dueChange()
+	if err == nil && change == (memberChange{}) {
+		return false
+	}
+	if err == nil {
+		err = l.changeMembers(ctx, change, index)
+	}
+	if err != nil && l.ctx.Err() == nil {
+		l.c.log.Warn("cannot change who votes", "error", err)
+	}
+	return err == nil
+}
+
+// dueChange is what planMembers wants of the present configuration, and that configuration's index.
+func (l *leadership) dueChange() (memberChange, uint64, error) {
 	future := l.n.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
-		return fmt.Errorf("controller: read the Raft configuration: %w", err)
+		return memberChange{}, 0, fmt.Errorf("controller: read the Raft configuration: %w", err)
 	}
 	image, applied := l.c.Image(), l.c.Applied()
 	var views []memberView
@@ -132,8 +145,11 @@ func (l *leadership) stepMembers(ctx context.Context) error {
 	}
 	// Servers that have joined but not registered count: the set that formed the cluster votes before anybody is registered.
 	brokers := max(image.BrokerCount(), len(views))
-	change := planMembers(l.c.server, brokers, views, l.c.cfg.VoterStabilization)
-	index := future.Index()
+	return planMembers(l.c.server, brokers, views, l.c.cfg.VoterStabilization), future.Index(), nil
+}
+
+// changeMembers carries out a change of the configuration with that index.
+func (l *leadership) changeMembers(ctx context.Context, change memberChange, index uint64) error {
 	switch {
 	case change.Promote != "":
 		address, err := l.c.book.ServerAddr(change.Promote)

@@ -282,7 +282,7 @@ func (c *Controller) proposeOnce(ctx context.Context, cmd cluster.Command, encod
 	case nil:
 	case ProposeResponse:
 		if r.Result.Code == cluster.CodeTimedOut && r.Result.Index == 0 {
-			return outcome{err: unknownOutcome(errors.New(r.Result.Message)), done: true}, true
+			return outcome{err: cluster.Refuse(r.Result.Code, r.Result.Message), done: true}, true
 		}
 		if r.Result.Index == 0 && r.Result.Code != cluster.CodeNone { // refused before it was an entry
 			return outcome{err: cluster.Refuse(r.Result.Code, r.Result.Message)}, true

@@ -294,7 +294,9 @@ func TestVotersFollowTheNumberOfBrokers(t *testing.T) {
 			}
 		}
 	}
-	waitVoters(t, first.testBroker, 3)
+	for _, m := range members {
+		waitVoters(t, m.testBroker, 3) // before that, the first one and the second are needed
+	}
 	first.kill() // the other two go on
 	members[1].setConfig("retention.ms", "1")
 }
