@@ -35,7 +35,11 @@ func (m *Manager) Position(tp cluster.TopicPartition, leaderEpoch record.LeaderE
 	if !ok {
 		return fetcher.Position{}, false
 	}
-	v := r.reader.view.Load()
+	return r.reader.position(leaderEpoch)
+}
+
+func (r *reader) position(leaderEpoch record.LeaderEpoch) (fetcher.Position, bool) {
+	v := r.view.Load()
 	if v.role != RoleFollower || v.leaderEpoch != leaderEpoch {
 		return fetcher.Position{}, false
 	}

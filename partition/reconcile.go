@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
-	"github.com/moldau-log/moldau/replication"
 	"github.com/moldau-log/moldau/segment"
 )
 
@@ -208,14 +207,7 @@ func (m *Manager) tell(r *Runner, image *cluster.Image) {
 	if !ok {
 		return
 	}
-	in := &replication.PartitionChanged{State: state, Peers: make([]replication.Peer, len(state.Replicas))}
-	for i, b := range state.Replicas {
-		in.Peers[i] = replication.Peer{Broker: b, Epoch: cluster.NoBrokerEpoch}
-		if broker, ok := image.Broker(b); ok {
-			in.Peers[i].Epoch, in.Peers[i].Eligible = broker.Epoch, broker.Eligible() && image.Holds(state, b)
-		}
-	}
-	r.put(message{kind: kindInput, other: in}, 0)
+	r.put(message{kind: kindInput, other: changeOf(image, state)}, 0)
 }
 
 // removeAll deletes replicas and reports those that are gone.

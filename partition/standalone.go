@@ -1,0 +1,105 @@
+package partition
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication"
+	"github.com/moldau-log/moldau/replication/fetcher"
+	"github.com/moldau-log/moldau/segment"
+)
+
+// Opener opens partitions for an owner that drives them by itself, on one goroutine and on a clock of its own, instead of through a Manager. Such an
+// owner keeps the contract of Partition: turns of Begin, inputs and Settle; each FlushJob run and told to FlushDone; a Tick at each deadline.
+type Opener struct {
+	options Options
+	env     *environment
+}
+
+// NewOpener checks the options, of which workers, inbox and maintenance are not used. lease says until when the controller's word holds, on the
+// clock of the options. The directory Root/partitions must be there, durably, before Open.
+func NewOpener(o Options, lease func() time.Duration) (*Opener, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Opener{options: o, env: &environment{
+		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
+		flight: o.FlightInputs, lease: lease,
+	}}, nil
+}
+
+// Dir is where the replica of a partition lives.
+func (o *Opener) Dir(tp cluster.TopicPartition) string {
+	return filepath.Join(o.options.Root, partitionsDir, tp.String())
+}
+
+// Standalone is a partition without a Runner, with the reading side that a Runner has. One goroutine uses all of it.
+type Standalone struct {
+	*Partition
+	// Report says what recovery found.
+	Report segment.Report
+	reader reader
+}
+
+// Open opens or creates the log of a partition and recovers it. The errors are those of segment.Open and of rebuilding the producer state; nothing
+// is left open then.
+func (o *Opener) Open(tp cluster.TopicPartition, id segment.Identity) (*Standalone, error) {
+	log, report, err := segment.Open(o.options.FS, o.Dir(tp), id, segment.DefaultConfig())
+	if err != nil {
+		return nil, err
+	}
+	s := &Standalone{Report: report}
+	s.reader.log = log
+	s.reader.lease = func() bool { return o.options.Clock.Now() < o.env.lease() }
+	s.Partition = newPartition(o.env, tp, id.Topic, log, nil, &s.reader)
+	if err := s.loadProducers(); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	s.show()
+	return s, nil
+}
+
+// Inform takes what the metadata says of the partition: its configuration, its state, and its peers. It does nothing when image does not know it.
+func (s *Standalone) Inform(image *cluster.Image) {
+	topic, ok := image.Topic(s.tp.Topic)
+	state, known := image.Partition(s.tp)
+	if !ok || !known {
+		return
+	}
+	s.Configure(image.TopicConfig(topic), image.MinISR(topic, state))
+	if s.broken == nil {
+		s.Step(changeOf(image, state))
+	}
+}
+
+// changeOf is the input that brings a partition's state and what is known of its replicas' brokers.
+func changeOf(image *cluster.Image, state *cluster.Partition) *replication.PartitionChanged {
+	in := &replication.PartitionChanged{State: state, Peers: make([]replication.Peer, len(state.Replicas))}
+	for i, b := range state.Replicas {
+		in.Peers[i] = replication.Peer{Broker: b, Epoch: cluster.NoBrokerEpoch}
+		if broker, ok := image.Broker(b); ok {
+			in.Peers[i].Epoch, in.Peers[i].Eligible = broker.Epoch, broker.Eligible() && image.Holds(state, b)
+		}
+	}
+	return in
+}
+
+// Read returns committed records; see Runner.Read.
+func (s *Standalone) Read(req ReadRequest) ReadResult { return s.reader.read(req) }
+
+// ListOffset answers a ListRequest; see Runner.ListOffset.
+func (s *Standalone) ListOffset(req ListRequest) (ListResult, error) { return s.reader.list(req) }
+
+// Position says where a follower under that leader epoch subscribes from; see fetcher.Target.
+func (s *Standalone) Position(leaderEpoch record.LeaderEpoch) (fetcher.Position, bool) {
+	return s.reader.position(leaderEpoch)
+}
+
+// Reader reads the log up to its end as a follower of the present leadership does; every read is refused while the replica does not lead.
+func (s *Standalone) Reader() fetcher.Reader {
+	return replicaReader{p: &s.reader, epoch: s.replica.LeaderEpoch()}
+}

@@ -1,0 +1,395 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/driver"
+	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication"
+	"github.com/moldau-log/moldau/segment"
+)
+
+// Times of a broker, as the product has them.
+const (
+	heartbeatEvery = 250 * time.Millisecond
+	contactLease   = time.Second
+	alterTimeout   = time.Second
+	// eternity is a lease that does not end.
+	eternity = time.Duration(1) << 60
+)
+
+// broker is one broker over all its lives. It does what package broker and the loops of package partition do: it opens logs, registers, beats, and
+// carries metadata, streams and requests to the partitions.
+type broker struct {
+	w    *World
+	id   cluster.BrokerID
+	dir  cluster.DirectoryID
+	disk *disk
+
+	up     bool
+	life   int
+	paused time.Duration // nothing is done before
+	image  *cluster.Image
+	epoch  cluster.BrokerEpoch // registered in this life
+	clean  cluster.BrokerEpoch // of the clean-stop marker
+	// attempt numbers registrations, so that a late answer is told from the newest.
+	attempt  int
+	lease    time.Duration
+	draining bool
+	slowDisk bool
+
+	opener  *partition.Opener
+	parts   []*replica // in key order
+	damaged []cluster.TopicPartition
+	offline []cluster.TopicPartition // to be reported
+	failed  bool                     // a log is offline
+	in      []*incoming
+	out     []*outgoing
+}
+
+func newBroker(w *World, id cluster.BrokerID) *broker {
+	return &broker{w: w, id: id, dir: cluster.DirectoryID{1, byte(id + 1)}, disk: newDisk(w.opts.Plant), image: cluster.EmptyImage(),
+		epoch: cluster.NoBrokerEpoch, clean: cluster.NoBrokerEpoch}
+}
+
+func (b *broker) node() node { return node(b.id) }
+
+// do runs something in the present life: at once, or when a pause is over.
+func (b *broker) do(what func()) {
+	life := b.life
+	if b.w.now < b.paused {
+		b.w.at(b.paused, func() {
+			if b.up && b.life == life {
+				b.do(what)
+			}
+		})
+		return
+	}
+	if b.up {
+		what()
+	}
+}
+
+// later is do after a time.
+func (b *broker) later(d time.Duration, what func()) {
+	life := b.life
+	b.w.after(d, func() {
+		if b.up && b.life == life {
+			b.do(what)
+		}
+	})
+}
+
+// Now and WallMs implement partition.Clock.
+func (b *broker) Now() time.Duration { return b.w.now }
+
+// WallMs is the same everywhere: nothing that is checked depends on it.
+func (b *broker) WallMs() int64 { return 1_700_000_000_000 + b.w.now.Milliseconds() }
+
+// start begins a life: recovery, then registration.
+func (b *broker) start() {
+	if b.up {
+		return
+	}
+	b.up, b.life = true, b.life+1
+	b.paused = 0
+	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
+	b.parts, b.in, b.out, b.offline, b.damaged = nil, nil, nil, nil, nil
+	b.w.note("start", int64(b.id), int64(b.life))
+	fsys, err := b.disk.mount()
+	b.w.check.must(err)
+	b.opener, err = partition.NewOpener(partition.Options{FS: fsys, Root: dataRoot, Broker: b.id, Directory: b.dir, Outputs: b, Clock: b,
+		Meter: b.w.meters, LagMax: b.w.mix.lagMax, FlightInputs: -1}, func() time.Duration { return b.lease })
+	b.w.check.must(err)
+	b.recoverAll()
+	if b.w.opts.Plant == PlantEarlyStart {
+		b.reconcile(b.image)
+	}
+	b.later(b.w.between(5*time.Millisecond, 150*time.Millisecond), b.register)
+	b.later(heartbeatEvery, b.beat)
+}
+
+// recoverAll opens every log that the disk holds. One that is damaged is reported at the registration.
+func (b *broker) recoverAll() {
+	for _, tp := range b.w.partitions {
+		dir := b.opener.Dir(tp)
+		id, err := segment.ReadIdentity(b.disk.mem, dir)
+		if err != nil {
+			continue // never created, or a creation that the power cut undid
+		}
+		if b.open(tp, id) == nil {
+			b.damaged = append(b.damaged, tp)
+		}
+	}
+}
+
+// open opens one replica; nil when its log cannot be opened.
+func (b *broker) open(tp cluster.TopicPartition, id segment.Identity) *replica {
+	s, err := b.opener.Open(tp, id)
+	if err != nil {
+		b.w.check.damaged(b, tp, err)
+		return nil
+	}
+	r := &replica{b: b, tp: tp, Standalone: s}
+	r.at = s.Status()
+	b.w.check.recovered(r)
+	b.parts = append(b.parts, r)
+	slices.SortFunc(b.parts, func(a, c *replica) int { return a.tp.Compare(c.tp) })
+	return r
+}
+
+// replica finds a local replica, nil when there is none.
+func (b *broker) replica(tp cluster.TopicPartition) *replica {
+	for _, r := range b.parts {
+		if r.tp == tp {
+			return r
+		}
+	}
+	return nil
+}
+
+// register asks for a broker epoch until there is an answer.
+func (b *broker) register() {
+	b.attempt++
+	attempt, life := b.attempt, b.life
+	cmd := cluster.RegisterBroker{
+		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: cluster.IncarnationID{2, byte(b.id + 1), byte(b.life), byte(b.life >> 8)}, MinLevel: 1, MaxLevel: 1},
+		PreviousEpoch: b.clean, Damaged: slices.Clone(b.damaged),
+	}
+	if b.epoch != cluster.NoBrokerEpoch {
+		cmd.PreviousEpoch = b.epoch // this life goes on
+	}
+	b.w.net.send(b.node(), controllerNode, func() {
+		b.w.meta.propose(cmd, func(res cluster.Result, failed bool) {
+			if failed || res.Code != cluster.CodeNone {
+				return
+			}
+			b.w.net.send(controllerNode, b.node(), func() {
+				if b.up && b.life == life && b.attempt == attempt {
+					b.do(func() { b.registered(attempt, res.BrokerEpoch) })
+				}
+			})
+		})
+	})
+	b.later(b.w.between(400*time.Millisecond, 800*time.Millisecond), func() {
+		if b.attempt == attempt {
+			b.register()
+		}
+	})
+}
+
+func (b *broker) registered(attempt int, epoch cluster.BrokerEpoch) {
+	if b.attempt != attempt {
+		return
+	}
+	b.attempt++ // no more answers are waited for
+	b.epoch, b.clean = epoch, cluster.NoBrokerEpoch
+	b.w.note("registered", int64(b.id), int64(epoch))
+	b.learn(b.image)
+	for _, in := range b.in {
+		in.pumpSoon()
+	}
+}
+
+// beat sends a heartbeat now and then.
+func (b *broker) beat() {
+	b.later(heartbeatEvery, b.beat)
+	if b.epoch == cluster.NoBrokerEpoch {
+		return
+	}
+	sent, epoch, life, offline := b.w.now, b.epoch, b.life, slices.Clone(b.offline)
+	hb := driver.Heartbeat{Broker: b.id, Epoch: epoch, Applied: b.image.Index(), WantDrain: b.draining, Offline: offline}
+	b.w.net.send(b.node(), controllerNode, func() {
+		b.w.meta.heartbeat(hb, func(reply driver.HeartbeatReply) {
+			b.w.net.send(controllerNode, b.node(), func() {
+				if b.up && b.life == life {
+					b.do(func() { b.answered(sent, epoch, offline, reply) })
+				}
+			})
+		})
+	})
+}
+
+// answered takes the answer to a heartbeat.
+func (b *broker) answered(sent time.Duration, epoch cluster.BrokerEpoch, reported []cluster.TopicPartition, reply driver.HeartbeatReply) {
+	if epoch != b.epoch {
+		return
+	}
+	if reply.Code != cluster.CodeNone {
+		b.register()
+		return
+	}
+	b.offline = slices.DeleteFunc(b.offline, func(tp cluster.TopicPartition) bool { return slices.Contains(reported, tp) })
+	if !reply.Fenced {
+		b.lease = max(b.lease, sent+contactLease)
+	}
+	if b.w.opts.Plant == PlantEternalLease {
+		b.lease = eternity
+	}
+	if b.draining && reply.MayShutDown {
+		b.shutDown()
+	}
+}
+
+// learn takes a newer image, or looks again at the present one.
+func (b *broker) learn(image *cluster.Image) {
+	if image.Index() < b.image.Index() {
+		return
+	}
+	b.image = image
+	// Nothing is done before the image has the present registration: no broker acts as an earlier life of itself.
+	if me, ok := image.Broker(b.id); ok && me.Epoch == b.epoch {
+		b.reconcile(image)
+	}
+}
+
+// reconcile brings the partitions what the metadata says of them.
+func (b *broker) reconcile(image *cluster.Image) {
+	for _, tp := range b.w.partitions {
+		state, ok := image.Partition(tp)
+		if !ok || !state.HasReplica(b.id) || slices.Contains(b.damaged, tp) {
+			continue
+		}
+		r := b.replica(tp)
+		if r == nil {
+			topic, _ := image.Topic(tp.Topic)
+			r = b.open(tp, segment.Identity{TopicID: tp.Topic, Topic: topic.Name, Partition: tp.Partition, ClusterID: image.ClusterID().String()})
+		}
+		if r == nil {
+			b.Offline(tp, errDisk)
+			b.damaged = append(b.damaged, tp)
+			continue
+		}
+		r.inform(image, state)
+	}
+}
+
+// crash ends a life without any mark.
+func (b *broker) crash() {
+	b.w.note("crash", int64(b.id), int64(b.life))
+	b.up = false
+	for _, r := range b.parts {
+		r.Abandon()
+	}
+	b.dropStreams()
+}
+
+func (b *broker) dropStreams() {
+	for _, in := range b.in {
+		if in.conn != nil {
+			in.conn.breakUp()
+		}
+	}
+	for _, out := range slices.Clone(b.out) {
+		out.conn.breakUp()
+	}
+}
+
+// shutDown ends a life in order: every log is closed with its clean mark.
+func (b *broker) shutDown() {
+	for _, r := range b.parts {
+		if r.Flushing() {
+			b.later(time.Millisecond, b.shutDown)
+			return
+		}
+	}
+	b.w.note("stop", int64(b.id), int64(b.life))
+	b.w.cov.CleanStops++
+	for _, r := range b.parts {
+		r.Begin(b.Now(), b.WallMs())
+		r.Stop()
+		if s := r.Settle(); s.Flush != nil {
+			r.FlushDone(s.Flush, s.Flush.Sync())
+		}
+		b.w.check.must(r.Close())
+	}
+	b.clean = b.epoch
+	b.up = false
+	b.dropStreams()
+	b.w.after(b.w.between(50*time.Millisecond, time.Second), b.start)
+}
+
+// Subscribe implements partition.Outputs.
+func (b *broker) Subscribe(tp cluster.TopicPartition, leader cluster.BrokerID, epoch record.LeaderEpoch) {
+	for _, in := range b.in {
+		if in.leader != leader {
+			in.unfollow(tp, epoch)
+		}
+	}
+	b.incoming(leader).follow(tp, epoch)
+}
+
+// Unsubscribe implements partition.Outputs.
+func (b *broker) Unsubscribe(tp cluster.TopicPartition, epoch record.LeaderEpoch) {
+	for _, in := range b.in {
+		in.unfollow(tp, epoch)
+	}
+}
+
+// Ack implements partition.Outputs.
+func (b *broker) Ack(tp cluster.TopicPartition, epoch record.LeaderEpoch, p partition.Progress) {
+	for _, in := range b.in {
+		in.acknowledge(tp, epoch, p)
+	}
+}
+
+// Alter implements partition.Outputs: the proposal goes to the controller; its answer, or that there is none in time, comes back once.
+func (b *broker) Alter(change cluster.ISRChange) {
+	change.ISR = slices.Clone(change.ISR)
+	b.w.note("alter", int64(b.id), int64(change.Partition.Partition), int64(change.PartitionEpoch), int64(len(change.ISR)))
+	answered := false
+	answer := func(item cluster.ItemResult) {
+		if answered {
+			return
+		}
+		answered = true
+		if r := b.replica(change.Partition); r != nil {
+			r.step(&replication.AlterPartitionResult{LeaderEpoch: change.LeaderEpoch, PartitionEpoch: change.PartitionEpoch, Code: item.Code, State: item.Partition})
+		}
+	}
+	cmd, life := cluster.AlterPartition{Leader: b.id, LeaderBroker: b.epoch, Changes: []cluster.ISRChange{change}}, b.life
+	b.w.net.send(b.node(), controllerNode, func() {
+		b.w.meta.alter(cmd, func(res cluster.Result, failed bool) {
+			item := cluster.ItemResult{Code: res.Code}
+			switch {
+			case failed:
+				item.Code = cluster.CodeTimedOut
+			case len(res.Items) > 0:
+				item = res.Items[0]
+			}
+			b.w.net.send(controllerNode, b.node(), func() {
+				if b.up && b.life == life {
+					b.do(func() { answer(item) })
+				}
+			})
+		})
+	})
+	b.later(alterTimeout, func() {
+		if !answered {
+			b.w.cov.AltersUnknown++
+		}
+		answer(cluster.ItemResult{Code: cluster.CodeTimedOut})
+	})
+}
+
+// Offline implements partition.Outputs.
+func (b *broker) Offline(tp cluster.TopicPartition, reason error) {
+	b.w.note("offline", int64(b.id), int64(tp.Partition))
+	if strings.Contains(reason.Error(), "invariant") {
+		b.w.check.fail("broker %d: %v", b.id, reason)
+	}
+	b.failed = true
+	if !slices.Contains(b.offline, tp) {
+		b.offline = append(b.offline, tp)
+	}
+}
+
+// Removed implements partition.Outputs. No replica is removed here yet.
+func (b *broker) Removed([]cluster.Tombstone) {}
+
+// Parked implements partition.Outputs.
+func (b *broker) Parked([]string) {}

@@ -1,0 +1,152 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/record"
+)
+
+// consumer reads one partition from its beginning on, without ever going back.
+type consumer struct {
+	l          *workload
+	node       node
+	tp         cluster.TopicPartition
+	anyReplica bool // asks followers too
+	position   record.Offset
+	lastEpoch  record.LeaderEpoch // of the last batch read
+	newest     record.LeaderEpoch // largest leader epoch heard of
+	attempt    int
+}
+
+// fetched is an answer as it travels.
+type fetched struct {
+	partition.ReadResult
+	bytes  []byte
+	asked  record.LeaderEpoch
+	leader bool // the request was for leaders only
+}
+
+// fetch asks for more. Like a real client it names the leader epoch that it knows, so that a leader of an older one refuses.
+func (c *consumer) fetch() {
+	w := c.l.w
+	c.attempt++
+	attempt := c.attempt
+	b, epoch := c.l.leader(c.tp)
+	if epoch < c.newest {
+		epoch = record.NoEpoch
+		c.again(attempt)
+		return
+	}
+	c.newest = epoch
+	req := partition.ReadRequest{Offset: c.position, MaxBytes: maxFetchBytes, LeaderEpoch: epoch, LastEpoch: c.lastEpoch}
+	if c.anyReplica {
+		b = w.brokers[w.rng.IntN(len(w.brokers))]
+		req.Follower, req.LastEpoch = true, record.NoEpoch
+	}
+	c.l.call(c.node, b, func() {
+		res, ok := b.read(c.tp, req)
+		if !ok {
+			return
+		}
+		res.asked, res.leader = epoch, !c.anyReplica
+		w.net.send(b.node(), c.node, func() {
+			if c.attempt == attempt {
+				c.answered(res)
+				c.again(attempt)
+			}
+		})
+	})
+	w.after(answerTimeout, func() { c.again(attempt) })
+}
+
+// again asks anew unless that was done.
+func (c *consumer) again(attempt int) {
+	if c.attempt != attempt {
+		return
+	}
+	c.attempt++ // whatever comes for the old attempt is too late
+	c.l.w.after(c.l.w.between(2*time.Millisecond, 60*time.Millisecond), c.fetch)
+}
+
+// answered checks an answer and moves on.
+func (c *consumer) answered(res fetched) {
+	w := c.l.w
+	switch {
+	case res.Code == cluster.CodeOffsetOutOfRange && res.leader:
+		w.check.fail("I1: the leader of partition %d in epoch %d ends at %d, %d was read", c.tp.Partition, res.asked, res.LogEnd, c.position)
+		return
+	case res.Code == cluster.CodeNone && res.Diverged:
+		w.check.fail("I1: partition %d diverges at %+v from what was read up to %d of epoch %d", c.tp.Partition, res.Divergence, c.position, c.lastEpoch)
+		return
+	case res.Code != cluster.CodeNone || len(res.bytes) == 0:
+		return
+	}
+	w.cov.Reads++
+	w.note("read", int64(c.tp.Partition), int64(c.position), int64(len(res.bytes)))
+	err := record.Split(res.bytes, func(b record.Batch) error {
+		if err := b.VerifyCRC(); err != nil {
+			w.check.fail("I10: partition %d at %d: %v", c.tp.Partition, b.BaseOffset(), err)
+		}
+		if b.NextOffset() > res.HighWatermark {
+			w.check.fail("I6: partition %d: read to %d, the watermark is %d", c.tp.Partition, b.NextOffset(), res.HighWatermark)
+		}
+		w.check.committedBatch(c.tp, b, "a consumer read")
+		c.position, c.lastEpoch = max(c.position, b.NextOffset()), b.LeaderEpoch()
+		return nil
+	})
+	if err != nil {
+		w.check.fail("I10: partition %d at %d: %v", c.tp.Partition, c.position, err)
+	}
+}
+
+// read is a broker's door for a fetch; false for no answer.
+func (b *broker) read(tp cluster.TopicPartition, req partition.ReadRequest) (fetched, bool) {
+	r := b.replica(tp)
+	if r == nil {
+		return fetched{ReadResult: partition.ReadResult{Code: cluster.CodeNotLeader}}, true
+	}
+	res := fetched{ReadResult: r.Read(req)}
+	if res.Code != cluster.CodeNone {
+		return res, true
+	}
+	var err error
+	res.bytes, err = res.Slice.AppendTo(nil)
+	res.Slice.Release()
+	if b.w.opts.Plant == PlantReadsUncommitted && r.at.Role == partition.RoleLeader && len(res.bytes) == 0 && !res.Diverged {
+		if slice, end, _, _, err := r.Reader().ReadReplica(req.Offset, req.MaxBytes); err == nil && slice != nil {
+			res.bytes, err = slice.AppendTo(nil)
+			res.HighWatermark = end
+			return res, err == nil
+		}
+	}
+	return res, err == nil
+}
+
+// askLatest asks a leader for the latest offset now and then. By then nobody may have been told of a higher one (I9).
+func (l *workload) askLatest(from node, tp cluster.TopicPartition) {
+	w := l.w
+	floor := l.latest[tp.Partition]
+	b, epoch := l.leader(tp)
+	l.call(from, b, func() {
+		r := b.replica(tp)
+		if r == nil {
+			return
+		}
+		res, err := r.ListOffset(partition.ListRequest{Kind: partition.ListLatest, LeaderEpoch: epoch})
+		w.check.must(err)
+		w.net.send(b.node(), from, func() {
+			if res.Code != cluster.CodeNone {
+				return
+			}
+			w.cov.Latest++
+			w.note("latest", int64(tp.Partition), int64(res.Offset))
+			if res.Offset < floor {
+				w.check.fail("I9: broker %d says that partition %d ends at %d in epoch %d, earlier it was %d", b.id, tp.Partition, res.Offset, epoch, floor)
+			}
+			l.latest[tp.Partition] = max(l.latest[tp.Partition], res.Offset)
+		})
+	})
+	w.after(w.between(20*time.Millisecond, 150*time.Millisecond), func() { l.askLatest(from, tp) })
+}

@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Coverage counts what a history has seen. A simulator that finds nothing proves something only about what it did.
+type Coverage struct {
+	Operations      int // produce and fetch requests of clients
+	Acknowledged    int
+	Retries         int // produce requests sent again
+	Duplicates      int // of those, answered from memory
+	Reads           int // answers with records
+	Latest          int // answers to "latest"
+	Elections       int
+	ShrinksInFlight int // ISR shrinks while writes were under way
+	Expansions      int
+	Truncations     int
+	Kills           int
+	PowerCuts       int
+	PowerCutsOfAll  int
+	CrashesWithLoss int // lives that found less than the life before had written
+	CleanStops      int
+	Cuts            int // one-way cuts
+	Isolations      int
+	Pauses          int
+	SlowDisks       int
+	SyncFailures    int
+	ControllerMoves int
+	AltersUnknown   int // ISR proposals without an answer in time
+	MessagesLost    int
+	StreamsBroken   int
+	Overruns        int
+}
+
+// Add adds the counts of another history.
+func (c *Coverage) Add(o *Coverage) {
+	to, from := reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem()
+	for i := range to.NumField() {
+		to.Field(i).SetInt(to.Field(i).Int() + from.Field(i).Int())
+	}
+}
+
+// String lists the counts, one line.
+func (c Coverage) String() string {
+	var b strings.Builder
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s=%d", snake(v.Type().Field(i).Name), v.Field(i).Int())
+	}
+	return b.String()
+}
+
+// snake turns a field name into the form that scripts read.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

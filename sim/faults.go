@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/moldau-log/moldau/controller/driver"
+)
+
+// mixture is what one history is made of. Each seed draws its own, so that some histories are all power cuts and some are all network (swarm).
+type mixture struct {
+	brokers, partitions int
+	segmentBytes        int
+	lagMax              time.Duration
+	overrun             int           // in 1000 frames, refused by a full inbox
+	every               time.Duration // between faults, at most
+	weights             [faultKinds]int
+}
+
+// faultKinds is how many there are in World.trouble.
+const faultKinds = 12
+
+// drawMixture chooses a mixture.
+func drawMixture(s *scheduler) mixture {
+	m := mixture{
+		brokers: 3 + s.rng.IntN(2), partitions: 1 + s.rng.IntN(2), segmentBytes: 1024 << s.rng.IntN(5),
+		lagMax: s.between(400*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
+	}
+	for i := range m.weights {
+		if s.chance(600) {
+			m.weights[i] = 1 + s.rng.IntN(10)
+		}
+	}
+	m.weights[s.rng.IntN(faultKinds)] += 5
+	return m
+}
+
+// trouble makes one fault and schedules the next.
+func (w *World) trouble() {
+	if !w.faults {
+		return
+	}
+	w.after(w.between(w.mix.every/4, w.mix.every), w.trouble)
+	total := 0
+	for _, n := range w.mix.weights {
+		total += n
+	}
+	roll := w.rng.IntN(total)
+	kind := 0
+	for roll >= w.mix.weights[kind] {
+		roll -= w.mix.weights[kind]
+		kind++
+	}
+	b := w.brokers[w.rng.IntN(len(w.brokers))]
+	w.note("fault", int64(kind), int64(b.id))
+	w.fault(kind, b)
+}
+
+func (w *World) fault(kind int, b *broker) {
+	switch kind {
+	case 0:
+		w.kill(b)
+	case 1:
+		w.powerCut(b, w.chance(500))
+	case 2:
+		w.powerCutOfAll()
+	case 3:
+		w.drain(b)
+	case 4:
+		w.oneWay(b)
+	case 5:
+		w.isolate(b)
+	case 6:
+		w.meta.resign()
+		w.after(w.between(100*time.Millisecond, 1500*time.Millisecond), w.meta.lead)
+	case 7:
+		w.net.loss = w.rng.IntN(100)
+		w.net.slow = time.Duration(1 + w.rng.IntN(20))
+		w.after(w.between(100*time.Millisecond, 2*time.Second), w.net.calm)
+	case 8:
+		w.slowDisk(b)
+	case 9:
+		w.failSync(b)
+	case 10:
+		w.pause(b)
+	case 11:
+		w.killLeader()
+	}
+}
+
+// kill ends a process; its host and what it has written stay. Its peer port refuses connections, which others may notice.
+func (w *World) kill(b *broker) {
+	if !b.up {
+		return
+	}
+	w.cov.Kills++
+	b.crash()
+	if w.chance(500) {
+		for _, d := range []time.Duration{20 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond} {
+			w.after(d, func() {
+				if !b.up && w.meta.leads {
+					w.meta.step(driver.PeerRefused{Broker: b.id})
+				}
+			})
+		}
+	}
+	w.restart(b)
+}
+
+func (w *World) restart(b *broker) {
+	w.after(w.between(50*time.Millisecond, 2500*time.Millisecond), b.start)
+}
+
+// killLeader kills who leads a partition.
+func (w *World) killLeader() {
+	tp := w.partitions[w.rng.IntN(len(w.partitions))]
+	if p, ok := w.meta.state.Image().Partition(tp); ok && p.Leader >= 0 {
+		w.kill(w.brokers[p.Leader])
+	}
+}
+
+// powerCut ends a host: what was not synced is lost, in whole or in part.
+func (w *World) powerCut(b *broker, tearing bool) {
+	if b.up {
+		w.check.goingDown(b)
+		b.crash()
+	}
+	w.cov.PowerCuts++
+	b.disk.powerCut(w.scheduler, tearing)
+	w.restart(b)
+}
+
+// powerCutOfAll ends every host at one moment.
+func (w *World) powerCutOfAll() {
+	w.cov.PowerCutsOfAll++
+	tearing := w.chance(500)
+	for _, b := range w.brokers {
+		w.powerCut(b, tearing)
+	}
+}
+
+// drain begins an orderly restart. A broker that is not let go in time is killed.
+func (w *World) drain(b *broker) {
+	if !b.up || b.draining {
+		return
+	}
+	b.draining = true
+	b.later(3*time.Second, func() { w.kill(b) })
+}
+
+// ends of links: brokers, the controller and clients.
+func (w *World) anyNode() node {
+	switch n := w.rng.IntN(10); {
+	case n < 6:
+		return w.brokers[w.rng.IntN(len(w.brokers))].node()
+	case n < 8:
+		return controllerNode
+	}
+	nodes := w.load.nodes()
+	return nodes[w.rng.IntN(len(nodes))]
+}
+
+// oneWay cuts one direction between a broker and another node for a while.
+func (w *World) oneWay(b *broker) {
+	d := direction{b.node(), w.anyNode()}
+	if w.chance(500) {
+		d = direction{d.to, d.from}
+	}
+	if d.from == d.to {
+		return
+	}
+	w.cov.Cuts++
+	w.net.sever(d)
+	w.after(w.between(100*time.Millisecond, 4*time.Second), func() { w.net.mend(d) })
+}
+
+// isolate cuts a broker off from all other brokers and the controller; sometimes clients still reach it.
+func (w *World) isolate(b *broker) {
+	w.cov.Isolations++
+	others := []node{controllerNode}
+	for _, o := range w.brokers {
+		if o != b {
+			others = append(others, o.node())
+		}
+	}
+	if w.chance(300) {
+		others = append(others, w.load.nodes()...)
+	}
+	for _, o := range others {
+		w.net.sever(direction{b.node(), o})
+		w.net.sever(direction{o, b.node()})
+	}
+	w.after(w.between(200*time.Millisecond, 5*time.Second), func() {
+		for _, o := range others {
+			w.net.mend(direction{b.node(), o})
+			w.net.mend(direction{o, b.node()})
+		}
+	})
+}
+
+// slowDisk makes every flush of a broker slow for a while.
+func (w *World) slowDisk(b *broker) {
+	w.cov.SlowDisks++
+	b.slowDisk = true
+	w.after(w.between(500*time.Millisecond, 4*time.Second), func() { b.slowDisk = false })
+}
+
+// failSync lets an fsync of a broker fail; later somebody restarts it.
+func (w *World) failSync(b *broker) {
+	if !b.up {
+		return
+	}
+	w.cov.SyncFailures++
+	b.disk.failSync(1 + w.rng.IntN(5))
+	b.later(w.between(300*time.Millisecond, 3*time.Second), func() { w.kill(b) })
+}
+
+// pause stops a process for a while: nothing that comes is handled, nothing is answered.
+func (w *World) pause(b *broker) {
+	if !b.up || w.now < b.paused {
+		return
+	}
+	w.cov.Pauses++
+	b.paused = w.now + w.between(100*time.Millisecond, 3*time.Second)
+}

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/replication"
+)
+
+// replica is one open partition with the loop around it: an inbox whose inputs are taken in turns, the deadline, and the flush under way. It stands
+// in for partition.Runner.
+type replica struct {
+	*partition.Standalone
+	b  *broker
+	tp cluster.TopicPartition
+
+	inbox   []func()
+	acks    []replication.FollowerAck // the newest of each follower
+	turning bool
+	armed   time.Duration // for when a tick is scheduled, 0 for none
+	// told is what the metadata last said here: the state and the brokers of its replicas.
+	told  *cluster.Partition
+	peers []*cluster.Broker
+
+	at partition.Status // after the last turn
+	// seen is up to where the checker has compared this replica with what is committed.
+	seen int64
+}
+
+// post puts something into the inbox. All that has come by the next turn is taken together.
+func (r *replica) post(what func()) {
+	r.inbox = append(r.inbox, what)
+	r.wake()
+}
+
+// step posts an input of the machine.
+func (r *replica) step(in replication.Input) { r.post(func() { r.Step(in) }) }
+
+func (r *replica) wake() {
+	if !r.turning {
+		r.turning = true
+		r.b.later(r.b.w.between(0, 200*time.Microsecond), r.turn)
+	}
+}
+
+// ack keeps the newest acknowledgement of each follower, as the product's inbox does.
+func (r *replica) ack(a replication.FollowerAck) {
+	r.wake()
+	for i := range r.acks {
+		if r.acks[i].Follower == a.Follower {
+			r.acks[i] = a
+			return
+		}
+	}
+	r.acks = append(r.acks, a)
+}
+
+// inform posts what is new in the metadata about the partition.
+func (r *replica) inform(image *cluster.Image, state *cluster.Partition) {
+	changed := r.told != state || len(r.peers) != len(state.Replicas)
+	peers := make([]*cluster.Broker, len(state.Replicas))
+	for i, id := range state.Replicas {
+		peers[i], _ = image.Broker(id)
+		changed = changed || r.peers[i] != peers[i]
+	}
+	if changed {
+		r.told, r.peers = state, peers
+		r.post(func() { r.Inform(image) })
+	}
+}
+
+// turn takes everything from the inbox.
+func (r *replica) turn() {
+	r.turning = false
+	inbox, acks := r.inbox, r.acks
+	r.inbox, r.acks = nil, nil
+	r.Begin(r.b.Now(), r.b.WallMs())
+	for _, what := range inbox {
+		what()
+	}
+	for i := range acks {
+		r.Step(&acks[i])
+	}
+	s := r.Settle()
+	if s.Flush != nil {
+		r.flush(s.Flush)
+	}
+	if s.Deadline > 0 && (r.armed == 0 || s.Deadline < r.armed) {
+		r.armed = s.Deadline
+		at := s.Deadline
+		r.b.later(max(0, at-r.b.w.now), func() {
+			if r.armed == at {
+				r.armed = 0
+				r.step(&replication.Tick{})
+			}
+		})
+	}
+	before := r.at
+	r.at = r.Status()
+	r.b.w.check.turned(r, &before)
+}
+
+// flush runs an fsync. When the data reaches the disk within it is up to chance: at its begin, so that what is written meanwhile is not covered, or
+// at its end.
+func (r *replica) flush(job *partition.FlushJob) {
+	w := r.b.w
+	d := w.between(100*time.Microsecond, 3*time.Millisecond)
+	switch {
+	case r.b.slowDisk:
+		d = w.between(20*time.Millisecond, 1500*time.Millisecond)
+	case w.chance(80):
+		d = w.between(5*time.Millisecond, 80*time.Millisecond)
+	}
+	if w.chance(500) {
+		err := job.Sync()
+		r.b.later(d, func() { r.post(func() { r.FlushDone(job, err) }) })
+		return
+	}
+	r.b.later(d, func() {
+		err := job.Sync()
+		r.post(func() { r.FlushDone(job, err) })
+	})
+}

@@ -1,0 +1,272 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/record"
+)
+
+// Times and sizes of clients.
+const (
+	answerTimeout  = 2 * time.Second
+	maxFetchBytes  = 8 << 10
+	maxDecompress  = 1 << 20
+	producersEach  = 2 // idempotent producers of each partition
+	consumersEach  = 2 // consumers of each partition: one asks leaders, one followers
+	maxRecordsEach = 3
+)
+
+// workload is the clients: producers that retry until they know, one that does not care, consumers, and one that asks for the latest offset.
+type workload struct {
+	w         *World
+	producers []*producer
+	consumers []*consumer
+	stopping  bool
+	clients   int
+	nextPID   record.ProducerID
+	// inFlight counts produce requests under way, by partition number.
+	inFlight []int
+	// latest is the largest answer to "latest" that anybody has received, by partition number.
+	latest []record.Offset
+	// acked is the end of the newest acknowledged write that anybody has heard of, by partition number.
+	acked []record.Offset
+}
+
+func newWorkload(w *World) *workload {
+	n := len(w.partitions)
+	l := &workload{w: w, inFlight: make([]int, n), latest: make([]record.Offset, n), acked: make([]record.Offset, n)}
+	for _, tp := range w.partitions {
+		for range producersEach {
+			l.nextPID++
+			l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR})
+		}
+		l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, careless: true})
+		for i := range consumersEach {
+			l.consumers = append(l.consumers, &consumer{l: l, node: l.client(), tp: tp, anyReplica: i > 0, lastEpoch: record.NoEpoch})
+		}
+	}
+	return l
+}
+
+func (l *workload) client() node {
+	l.clients++
+	return clientNode + node(l.clients)
+}
+
+func (l *workload) nodes() []node {
+	var out []node
+	for i := range l.clients {
+		out = append(out, clientNode+node(i+1))
+	}
+	return out
+}
+
+func (l *workload) start() {
+	for _, p := range l.producers {
+		l.w.after(l.w.between(0, 100*time.Millisecond), p.next)
+	}
+	for _, c := range l.consumers {
+		l.w.after(l.w.between(0, 100*time.Millisecond), c.fetch)
+	}
+	for _, tp := range l.w.partitions {
+		l.askLatest(l.client(), tp)
+	}
+}
+
+// unfinished says which producer still waits for the fate of a write, empty for none.
+func (l *workload) unfinished() string {
+	if !l.stopping {
+		return "producers go on"
+	}
+	for _, p := range l.producers {
+		if p.op != nil {
+			return fmt.Sprintf("producer %d waits for partition %d: %s", p.pid, p.tp.Partition, p.last)
+		}
+	}
+	return ""
+}
+
+// behind says which consumer has not read everything, empty for none.
+func (l *workload) behind() string {
+	for _, c := range l.consumers {
+		p, _ := l.w.meta.state.Image().Partition(c.tp)
+		if r := l.w.brokers[p.Leader].replica(c.tp); c.position < r.at.HighWatermark {
+			return fmt.Sprintf("a consumer of partition %d is at %d of %d", c.tp.Partition, c.position, r.at.HighWatermark)
+		}
+	}
+	return ""
+}
+
+// leader guesses who leads, and in which epoch, from the metadata of some broker: it may be old.
+func (l *workload) leader(tp cluster.TopicPartition) (*broker, record.LeaderEpoch) {
+	image := l.w.brokers[l.w.rng.IntN(len(l.w.brokers))].image
+	if p, ok := image.Partition(tp); ok && p.Leader >= 0 {
+		return l.w.brokers[p.Leader], p.LeaderEpoch
+	}
+	return l.w.brokers[l.w.rng.IntN(len(l.w.brokers))], record.NoEpoch
+}
+
+// call takes a request to a broker and lets serve handle it there.
+func (l *workload) call(from node, b *broker, serve func()) {
+	l.w.cov.Operations++
+	l.w.net.send(from, b.node(), func() { b.do(serve) })
+}
+
+// producer writes to one partition, one batch at a time.
+type producer struct {
+	l        *workload
+	node     node
+	tp       cluster.TopicPartition
+	pid      record.ProducerID // 0 for none
+	seq      record.Sequence
+	acks     partition.Acks
+	careless bool // without idempotence, at any level, and never again
+	op       *operation
+	last     string // what the newest answer was
+}
+
+// operation is one batch until its fate is known.
+type operation struct {
+	first, count int64 // of its values
+	batch        []byte
+	floor        record.Offset // what was acknowledged before it was first sent lies below it
+	attempts     int
+}
+
+// next makes a batch and sends it.
+func (p *producer) next() {
+	if p.l.stopping {
+		return
+	}
+	w := p.l.w
+	if p.careless {
+		p.acks = partition.Acks(w.rng.IntN(3))
+	}
+	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.l.acked[p.tp.Partition]}
+	p.op.first = w.check.newValues(p, p.op.count)
+	p.op.batch = p.build()
+	p.l.inFlight[p.tp.Partition]++
+	p.send()
+}
+
+// build encodes the batch of the present operation. The value of a record is its number, and padding.
+func (p *producer) build() []byte {
+	w := p.l.w
+	o := record.BuilderOptions{ProducerID: p.pid, BaseSequence: p.seq}
+	if w.opts.Plant == PlantForgetsSequence {
+		o = record.BuilderOptions{}
+	}
+	b := record.NewBuilder(o)
+	for i := range p.op.count {
+		value := strconv.FormatInt(p.op.first+i, 10) + ":" + strings.Repeat("x", w.rng.IntN(300))
+		b.Append(1_700_000_000_000+w.now.Milliseconds(), nil, []byte(value), nil)
+	}
+	batch, err := b.Build()
+	w.check.must(err)
+	return batch.Bytes()
+}
+
+// send makes an attempt. An answer to an older one is not waited for any more.
+func (p *producer) send() {
+	w, op := p.l.w, p.op
+	op.attempts++
+	if op.attempts > 1 {
+		w.cov.Retries++
+	}
+	attempt := op.attempts
+	current := func() bool { return p.op == op && op.attempts == attempt }
+	b, _ := p.l.leader(p.tp)
+	deadline := w.between(300*time.Millisecond, answerTimeout)
+	p.l.call(p.node, b, func() {
+		b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, w.now+deadline, func(res partition.ProduceResult) {
+			w.net.send(b.node(), p.node, func() {
+				if current() {
+					p.answered(res)
+				}
+			})
+		})
+	})
+	w.after(answerTimeout+500*time.Millisecond, func() {
+		if current() {
+			p.last = "no answer"
+			p.again()
+		}
+	})
+}
+
+// again retries, or gives up without knowing.
+func (p *producer) again() {
+	w, op := p.l.w, p.op
+	if p.careless {
+		p.done()
+		return
+	}
+	attempt := op.attempts
+	w.after(w.between(20*time.Millisecond, 150*time.Millisecond), func() {
+		if p.op == op && op.attempts == attempt {
+			p.send()
+		}
+	})
+}
+
+// done ends the operation and thinks about the next.
+func (p *producer) done() {
+	p.op = nil
+	p.l.inFlight[p.tp.Partition]--
+	p.l.w.after(p.l.w.between(time.Millisecond, 80*time.Millisecond), p.next)
+}
+
+// answered takes the answer of a broker.
+func (p *producer) answered(res partition.ProduceResult) {
+	w, op := p.l.w, p.op
+	w.note("produced", int64(p.pid), int64(p.tp.Partition), op.first, int64(res.Code), int64(res.BaseOffset))
+	p.last = res.Code.String()
+	switch res.Code {
+	case cluster.CodeNone:
+		p.acknowledged(res.BaseOffset)
+		p.done()
+	case cluster.CodeNotLeader, cluster.CodeFencedLeaderEpoch, cluster.CodeUnknownLeaderEpoch, cluster.CodeNotEnoughReplicas, cluster.CodeNotEnoughReplicasAfter,
+		cluster.CodeTimedOut, cluster.CodeStorage, cluster.CodeOverloaded, cluster.CodeShuttingDown, cluster.CodeUnknownTopic:
+		if p.careless && res.BaseOffset < 0 {
+			w.check.refused(op.first, op.count)
+		}
+		p.again()
+	default:
+		// With one batch in flight, and every earlier one acknowledged, a gap or an unknown producer means that something acknowledged is gone.
+		w.check.fail("I1: producer %d of partition %d is answered %s for sequence %d", p.pid, p.tp.Partition, res.Code, p.seq)
+	}
+}
+
+func (p *producer) acknowledged(base record.Offset) {
+	w, op := p.l.w, p.op
+	if p.acks != partition.AcksISR {
+		return // such a record may be lost
+	}
+	w.cov.Acknowledged++
+	if base < op.floor {
+		w.check.fail("I3: %d of partition %d is at %d, below %d that was acknowledged before it was sent", op.first, p.tp.Partition, base, op.floor)
+	}
+	w.check.acknowledged(p.tp, base, op.first, op.count)
+	if p.pid > 0 {
+		p.seq = p.seq.Next(int32(op.count))
+	}
+	end := base + record.Offset(op.count)
+	p.l.acked[p.tp.Partition] = max(p.l.acked[p.tp.Partition], end)
+}
+
+// produce is a broker's door for a batch. A broker without the replica does not lead it.
+func (b *broker) produce(tp cluster.TopicPartition, batch []byte, acks partition.Acks, deadline time.Duration, answer func(partition.ProduceResult)) {
+	r := b.replica(tp)
+	if r == nil {
+		answer(partition.ProduceResult{Code: cluster.CodeNotLeader, BaseOffset: -1})
+		return
+	}
+	r.post(func() {
+		r.Produce(partition.ProduceRequest{LeaderEpoch: record.NoEpoch, Batch: batch, Acks: acks, Deadline: deadline}, partition.NewCompletion(answer))
+	})
+}

@@ -1,0 +1,242 @@
+package sim
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/placement"
+	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/internal/meter"
+)
+
+// The phases of a history.
+const (
+	// setupLimit is how long the cluster may take to form, without faults.
+	setupLimit = 20 * time.Second
+	// faultTime is how long faults go on.
+	faultTime = 12 * time.Second
+	// healLimit is how long a healed cluster may take until everything has a leader and nothing is left to be read or copied (I11).
+	healLimit = 30 * time.Second
+	// afterHealing is how long producers go on into the healed cluster.
+	afterHealing = 500 * time.Millisecond
+)
+
+// Options choose a history.
+type Options struct {
+	Seed  uint64
+	Plant Plant
+	// Trace keeps the last events for a report.
+	Trace bool
+}
+
+// Result is what a history came to.
+type Result struct {
+	Seed uint64
+	// Hash is over everything that happened; the same seed and options give the same.
+	Hash uint64
+	// Violation says what was broken, empty when nothing was.
+	Violation string
+	// Simulated is how long the history was, Steps how many events it had.
+	Simulated time.Duration
+	Steps     int
+	Coverage  Coverage
+	Trace     []string
+}
+
+// World is one simulated cluster with its clients.
+type World struct {
+	*scheduler
+	opts       Options
+	mix        mixture
+	cov        Coverage
+	net        *network
+	meta       *metadata
+	brokers    []*broker
+	partitions []cluster.TopicPartition
+	meters     *meter.Set
+	check      *checker
+	load       *workload
+	faults     bool
+}
+
+var topicID = cluster.TopicID{7}
+
+// replicationFactor is that of the topic; its min.insync.replicas is 2.
+const replicationFactor = 3
+
+// Run plays one history.
+func Run(opts Options) (res Result) {
+	w := newWorld(opts)
+	defer func() {
+		if v := recover(); v != nil {
+			w.broken(v)
+		}
+		w.cov.Duplicates = w.counted("moldau_produce_duplicates_total")
+		res = Result{Seed: opts.Seed, Hash: w.hash, Violation: w.check.violation, Simulated: w.now - time.Second, Steps: w.steps, Coverage: w.cov, Trace: w.lines()}
+	}()
+	w.setUp()
+	w.runUntil(w.now+faultTime, w.check.failed)
+	w.heal()
+	return
+}
+
+// broken turns a panic into a violation: of an invariant of the product, or a plain bug of it or of this package.
+func (w *World) broken(v any) {
+	if violation, ok := invariant.Recovered(v); ok {
+		w.check.fail("%s", violation.Error())
+		return
+	}
+	w.check.fail("panic: %v\n%s", v, debug.Stack())
+}
+
+func newWorld(opts Options) *World {
+	w := &World{scheduler: newScheduler(opts.Seed, opts.Trace), opts: opts, meters: meter.NewSet()}
+	w.net = newNetwork(w.scheduler, &w.cov)
+	w.mix = drawMixture(w.scheduler)
+	w.check = newChecker(w)
+	w.meta = newMetadata(w)
+	for i := range w.mix.brokers {
+		w.brokers = append(w.brokers, newBroker(w, cluster.BrokerID(i)))
+	}
+	for i := range w.mix.partitions {
+		w.partitions = append(w.partitions, cluster.TopicPartition{Topic: topicID, Partition: int32(i)})
+	}
+	return w
+}
+
+// setUp forms the cluster, creates the topic and starts clients and faults.
+func (w *World) setUp() {
+	w.meta.lead()
+	w.meta.propose(cluster.InitCluster{Cluster: cluster.ClusterID{5}, FeatureLevel: 1}, nil)
+	w.runUntil(w.now+time.Second, w.check.failed)
+	for _, b := range w.brokers {
+		b.start()
+	}
+	ready := func() bool {
+		n := 0
+		for b := range w.meta.state.Image().Brokers() {
+			if b.Eligible() {
+				n++
+			}
+		}
+		return n == len(w.brokers) || w.check.failed()
+	}
+	w.runUntil(w.now+setupLimit, ready)
+	if !ready() {
+		w.check.fail("the cluster does not form")
+	}
+	configs := cluster.Configs{{Key: "min.insync.replicas", Value: "2"}, {Key: "segment.bytes", Value: fmt.Sprint(w.mix.segmentBytes)}}
+	if w.opts.Plant == PlantUncleanElection {
+		configs = append(configs, cluster.ConfigEntry{Key: "unclean.leader.election.enable", Value: "true"})
+	}
+	assignment, err := placement.Assign(placement.Request{Brokers: placement.Brokers(w.meta.state.Image()), Partitions: len(w.partitions), ReplicationFactor: replicationFactor, Seed: w.opts.Seed})
+	w.check.must(err)
+	w.meta.propose(cluster.CreateTopic{ID: topicID, Name: "river", Assignment: assignment, Configs: configs}, func(res cluster.Result, failed bool) {
+		if failed || res.Code != cluster.CodeNone {
+			w.check.fail("the topic is not created: %s", res.Message)
+		}
+	})
+	w.runUntil(w.now+time.Second, w.check.failed)
+	w.load = newWorkload(w)
+	w.load.start()
+	w.faults = true
+	w.after(w.between(0, time.Second), w.trouble)
+	for _, b := range w.brokers {
+		w.poll(b)
+	}
+}
+
+// poll brings a broker the newest image now and then, for what was lost on the way.
+func (w *World) poll(b *broker) {
+	w.after(100*time.Millisecond, func() {
+		if b.up && b.image.Index() < w.meta.state.Image().Index() {
+			w.meta.push(b)
+		}
+		w.poll(b)
+	})
+}
+
+// heal ends all faults and demands that the cluster becomes whole.
+func (w *World) heal() {
+	if w.check.failed() {
+		return
+	}
+	w.note("heal")
+	w.faults = false
+	w.net.calm()
+	w.mendAll()
+	for _, b := range w.brokers {
+		b.slowDisk = false
+		if b.up && b.disk.fail != nil {
+			b.disk.fail.Heal()
+		}
+		if b.up && b.failed {
+			b.crash() // an operator replaces what is broken
+		}
+		if !b.up {
+			b.start()
+		}
+	}
+	w.meta.lead()
+	w.after(afterHealing, func() { w.load.stopping = true })
+	w.runUntil(w.now+healLimit, w.settled)
+	if !w.check.failed() && !w.settled() {
+		w.check.fail("I11: %s after healing: %s", healLimit, w.unsettled())
+	}
+	if !w.check.failed() {
+		w.check.finish()
+	}
+}
+
+func (w *World) mendAll() {
+	nodes := []node{controllerNode}
+	for _, b := range w.brokers {
+		nodes = append(nodes, b.node())
+	}
+	for _, c := range w.load.nodes() {
+		nodes = append(nodes, c)
+	}
+	w.net.mendAll(nodes)
+}
+
+func (w *World) settled() bool { return w.check.failed() || w.unsettled() == "" }
+
+// unsettled says what is not whole yet.
+func (w *World) unsettled() string {
+	if waits := w.load.unfinished(); waits != "" {
+		return waits
+	}
+	for _, tp := range w.partitions {
+		p, _ := w.meta.state.Image().Partition(tp)
+		if p.Leader == cluster.NoBroker || len(p.ISR) != replicationFactor {
+			return fmt.Sprintf("partition %d has leader %d, ISR %v, ELR %v of %v", tp.Partition, p.Leader, p.ISR, p.ELR, p.Replicas)
+		}
+		leader := w.brokers[p.Leader].replica(tp)
+		if leader == nil {
+			return fmt.Sprintf("broker %d has no replica of partition %d", p.Leader, tp.Partition)
+		}
+		for _, id := range p.Replicas {
+			r := w.brokers[id].replica(tp)
+			if r == nil || r.at.LeaderEpoch != p.LeaderEpoch || r.at.HighWatermark != leader.at.LogEnd || r.at.LogEnd != leader.at.LogEnd {
+				return fmt.Sprintf("broker %d has not all of partition %d: %+v", id, tp.Partition, r)
+			}
+		}
+	}
+	return w.load.behind()
+}
+
+// counted is the value of one of the product's counters.
+func (w *World) counted(name string) int {
+	total := 0
+	for _, f := range w.meters.Snapshot() {
+		if f.Name != name {
+			continue
+		}
+		for _, s := range f.Samples {
+			total += int(s.Value)
+		}
+	}
+	return total
+}
