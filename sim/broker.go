@@ -49,6 +49,8 @@ type broker struct {
 	failed  bool                     // a log is offline
 	in      []*incoming
 	out     []*outgoing
+	// hangUp tells clients whose connections end with this life.
+	hangUp []func()
 }
 
 func newBroker(w *World, id cluster.BrokerID) *broker {
@@ -109,7 +111,7 @@ func (b *broker) start() {
 	if b.w.opts.Plant == PlantEarlyStart {
 		b.reconcile(b.image)
 	}
-	b.later(b.w.between(5*time.Millisecond, 150*time.Millisecond), b.register)
+	b.later(b.w.between(5*time.Millisecond, 300*time.Millisecond), b.register)
 	b.later(heartbeatEvery, b.beat)
 }
 
@@ -287,6 +289,10 @@ func (b *broker) dropStreams() {
 	for _, out := range slices.Clone(b.out) {
 		out.conn.breakUp()
 	}
+	for _, tell := range b.hangUp {
+		tell()
+	}
+	b.hangUp = nil
 }
 
 // shutDown ends a life in order: every log is closed with its clean mark.

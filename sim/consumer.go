@@ -16,7 +16,7 @@ type consumer struct {
 	anyReplica bool // asks followers too
 	position   record.Offset
 	lastEpoch  record.LeaderEpoch // of the last batch read
-	newest     record.LeaderEpoch // largest leader epoch heard of
+	to         route
 	attempt    int
 }
 
@@ -33,13 +33,7 @@ func (c *consumer) fetch() {
 	w := c.l.w
 	c.attempt++
 	attempt := c.attempt
-	b, epoch := c.l.leader(c.tp)
-	if epoch < c.newest {
-		epoch = record.NoEpoch
-		c.again(attempt)
-		return
-	}
-	c.newest = epoch
+	b, epoch := c.to.leader, c.to.epoch
 	req := partition.ReadRequest{Offset: c.position, MaxBytes: maxFetchBytes, LeaderEpoch: epoch, LastEpoch: c.lastEpoch}
 	if c.anyReplica {
 		b = w.brokers[w.rng.IntN(len(w.brokers))]
@@ -57,8 +51,16 @@ func (c *consumer) fetch() {
 				c.again(attempt)
 			}
 		})
-	})
-	w.after(answerTimeout, func() { c.again(attempt) })
+	}, func() { c.failed(attempt) })
+	w.after(answerTimeout, func() { c.failed(attempt) })
+}
+
+// failed asks anew, perhaps somebody else.
+func (c *consumer) failed(attempt int) {
+	if c.attempt == attempt {
+		c.to.refresh()
+		c.again(attempt)
+	}
 }
 
 // again asks anew unless that was done.
@@ -80,7 +82,10 @@ func (c *consumer) answered(res fetched) {
 	case res.Code == cluster.CodeNone && res.Diverged:
 		w.check.fail("I1: partition %d diverges at %+v from what was read up to %d of epoch %d", c.tp.Partition, res.Divergence, c.position, c.lastEpoch)
 		return
-	case res.Code != cluster.CodeNone || len(res.bytes) == 0:
+	case res.Code != cluster.CodeNone:
+		c.to.refresh()
+		return
+	case len(res.bytes) == 0:
 		return
 	}
 	w.cov.Reads++
@@ -124,20 +129,36 @@ func (b *broker) read(tp cluster.TopicPartition, req partition.ReadRequest) (fet
 	return res, err == nil
 }
 
-// askLatest asks a leader for the latest offset now and then. By then nobody may have been told of a higher one (I9).
-func (l *workload) askLatest(from node, tp cluster.TopicPartition) {
-	w := l.w
-	floor := l.latest[tp.Partition]
-	b, epoch := l.leader(tp)
-	l.call(from, b, func() {
+// asker asks a leader for the latest offset now and then.
+type asker struct {
+	l       *workload
+	node    node
+	to      route
+	attempt int
+}
+
+// ask asks once. By then nobody may have been told of a higher offset (I9).
+func (a *asker) ask() {
+	w, tp := a.l.w, a.to.tp
+	a.attempt++
+	attempt, floor := a.attempt, a.l.latest[tp.Partition]
+	b, epoch := a.to.leader, a.to.epoch
+	failed := func() {
+		if a.attempt == attempt {
+			a.to.refresh()
+		}
+	}
+	a.l.call(a.node, b, func() {
 		r := b.replica(tp)
 		if r == nil {
+			w.net.send(b.node(), a.node, failed)
 			return
 		}
 		res, err := r.ListOffset(partition.ListRequest{Kind: partition.ListLatest, LeaderEpoch: epoch})
 		w.check.must(err)
-		w.net.send(b.node(), from, func() {
+		w.net.send(b.node(), a.node, func() {
 			if res.Code != cluster.CodeNone {
+				failed()
 				return
 			}
 			w.cov.Latest++
@@ -145,8 +166,8 @@ func (l *workload) askLatest(from node, tp cluster.TopicPartition) {
 			if res.Offset < floor {
 				w.check.fail("I9: broker %d says that partition %d ends at %d in epoch %d, earlier it was %d", b.id, tp.Partition, res.Offset, epoch, floor)
 			}
-			l.latest[tp.Partition] = max(l.latest[tp.Partition], res.Offset)
+			a.l.latest[tp.Partition] = max(a.l.latest[tp.Partition], res.Offset)
 		})
-	})
-	w.after(w.between(20*time.Millisecond, 150*time.Millisecond), func() { l.askLatest(from, tp) })
+	}, failed)
+	w.after(w.between(20*time.Millisecond, 150*time.Millisecond), a.ask)
 }

@@ -18,10 +18,11 @@ const (
 	maxDecompress  = 1 << 20
 	producersEach  = 2 // idempotent producers of each partition
 	consumersEach  = 2 // consumers of each partition: one asks leaders, one followers
+	askersEach     = 2 // clients that ask for the latest offset of each partition
 	maxRecordsEach = 3
 )
 
-// workload is the clients: producers that retry until they know, one that does not care, consumers, and one that asks for the latest offset.
+// workload is the clients: producers that retry until they know, one that does not care, consumers, and some that ask for the latest offset.
 type workload struct {
 	w         *World
 	producers []*producer
@@ -43,11 +44,11 @@ func newWorkload(w *World) *workload {
 	for _, tp := range w.partitions {
 		for range producersEach {
 			l.nextPID++
-			l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR})
+			l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp)})
 		}
-		l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, careless: true})
+		l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, careless: true, to: l.route(tp)})
 		for i := range consumersEach {
-			l.consumers = append(l.consumers, &consumer{l: l, node: l.client(), tp: tp, anyReplica: i > 0, lastEpoch: record.NoEpoch})
+			l.consumers = append(l.consumers, &consumer{l: l, node: l.client(), tp: tp, anyReplica: i > 0, lastEpoch: record.NoEpoch, to: l.route(tp)})
 		}
 	}
 	return l
@@ -74,7 +75,10 @@ func (l *workload) start() {
 		l.w.after(l.w.between(0, 100*time.Millisecond), c.fetch)
 	}
 	for _, tp := range l.w.partitions {
-		l.askLatest(l.client(), tp)
+		for range askersEach {
+			a := &asker{l: l, node: l.client(), to: l.route(tp)}
+			l.w.after(l.w.between(0, 100*time.Millisecond), a.ask)
+		}
 	}
 }
 
@@ -102,19 +106,46 @@ func (l *workload) behind() string {
 	return ""
 }
 
-// leader guesses who leads, and in which epoch, from the metadata of some broker: it may be old.
-func (l *workload) leader(tp cluster.TopicPartition) (*broker, record.LeaderEpoch) {
-	image := l.w.brokers[l.w.rng.IntN(len(l.w.brokers))].image
-	if p, ok := image.Partition(tp); ok && p.Leader >= 0 {
-		return l.w.brokers[p.Leader], p.LeaderEpoch
-	}
-	return l.w.brokers[l.w.rng.IntN(len(l.w.brokers))], record.NoEpoch
+// route is what one client knows of a partition's leader. As clients do, it keeps what it knows until a request fails, and never goes back to an
+// older leader epoch.
+type route struct {
+	l      *workload
+	tp     cluster.TopicPartition
+	leader *broker
+	epoch  record.LeaderEpoch
 }
 
-// call takes a request to a broker and lets serve handle it there.
-func (l *workload) call(from node, b *broker, serve func()) {
-	l.w.cov.Operations++
-	l.w.net.send(from, b.node(), func() { b.do(serve) })
+func (l *workload) route(tp cluster.TopicPartition) route {
+	return route{l: l, tp: tp, leader: l.w.brokers[0], epoch: record.NoEpoch}
+}
+
+// refresh asks some broker for the metadata that it has, which may be old.
+func (r *route) refresh() {
+	w := r.l.w
+	image := w.brokers[w.rng.IntN(len(w.brokers))].image
+	if p, ok := image.Partition(r.tp); ok && p.Leader >= 0 && p.LeaderEpoch >= r.epoch {
+		r.leader, r.epoch = w.brokers[p.Leader], p.LeaderEpoch
+	}
+}
+
+// call takes a request to a broker and lets serve handle it there. lost is called when the client learns that its connection is gone; it does not
+// always.
+func (l *workload) call(from node, b *broker, serve, lost func()) {
+	w := l.w
+	w.cov.Operations++
+	reset := func() {
+		if w.chance(800) {
+			w.net.send(b.node(), from, lost)
+		}
+	}
+	w.net.send(from, b.node(), func() {
+		if !b.up {
+			reset()
+			return
+		}
+		b.hangUp = append(b.hangUp, reset)
+		b.do(serve)
+	})
 }
 
 // producer writes to one partition, one batch at a time.
@@ -126,6 +157,7 @@ type producer struct {
 	seq      record.Sequence
 	acks     partition.Acks
 	careless bool // without idempotence, at any level, and never again
+	to       route
 	op       *operation
 	last     string // what the newest answer was
 }
@@ -174,13 +206,9 @@ func (p *producer) build() []byte {
 // send makes an attempt. An answer to an older one is not waited for any more.
 func (p *producer) send() {
 	w, op := p.l.w, p.op
-	op.attempts++
-	if op.attempts > 1 {
-		w.cov.Retries++
-	}
 	attempt := op.attempts
 	current := func() bool { return p.op == op && op.attempts == attempt }
-	b, _ := p.l.leader(p.tp)
+	b := p.to.leader
 	deadline := w.between(300*time.Millisecond, answerTimeout)
 	p.l.call(p.node, b, func() {
 		b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, w.now+deadline, func(res partition.ProduceResult) {
@@ -190,6 +218,11 @@ func (p *producer) send() {
 				}
 			})
 		})
+	}, func() {
+		if current() {
+			p.last = "connection lost"
+			p.again()
+		}
 	})
 	w.after(answerTimeout+500*time.Millisecond, func() {
 		if current() {
@@ -202,10 +235,13 @@ func (p *producer) send() {
 // again retries, or gives up without knowing.
 func (p *producer) again() {
 	w, op := p.l.w, p.op
+	p.to.refresh()
 	if p.careless {
 		p.done()
 		return
 	}
+	op.attempts++ // whatever comes for the old attempt is too late
+	w.cov.Retries++
 	attempt := op.attempts
 	w.after(w.between(20*time.Millisecond, 150*time.Millisecond), func() {
 		if p.op == op && op.attempts == attempt {
