@@ -17,7 +17,7 @@ type checker struct {
 	violation string
 	ledgers   []ledger // by partition number
 	values    []value  // by number; 0 is unused
-	writers   map[leadership]incarnation
+	leaders   map[leadership]incarnation
 	down      map[place]reached
 }
 
@@ -60,7 +60,7 @@ type place struct {
 type reached struct{ end, flushed record.Offset }
 
 func newChecker(w *World) *checker {
-	return &checker{w: w, ledgers: make([]ledger, w.mix.partitions), values: make([]value, 1), writers: map[leadership]incarnation{}, down: map[place]reached{}}
+	return &checker{w: w, ledgers: make([]ledger, w.mix.partitions), values: make([]value, 1), leaders: map[leadership]incarnation{}, down: map[place]reached{}}
 }
 
 // fail notes the first violation; the history ends with it.
@@ -185,13 +185,11 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	if goesOn && now.HighWatermark < before.HighWatermark {
 		c.fail("I9: the watermark of leader %d of partition %d falls from %d to %d", r.b.id, r.tp.Partition, before.HighWatermark, now.HighWatermark)
 	}
-	if goesOn && now.LogEnd > before.LogEnd {
-		c.wrote(r)
-	}
 	if now.Role != before.Role || now.LeaderEpoch != before.LeaderEpoch {
 		c.w.note("role", int64(r.b.id), int64(r.tp.Partition), int64(now.Role), int64(now.LeaderEpoch), int64(now.LogEnd), int64(now.HighWatermark))
 	}
 	if leads && !goesOn {
+		c.leads(r)
 		c.complete(r)
 	}
 	if int64(now.HighWatermark) > r.seen && (leads || now.Role == partition.RoleFollower) {
@@ -199,14 +197,14 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	}
 }
 
-// wrote notes which life of which broker writes in a leader epoch: no other may (I8).
-func (c *checker) wrote(r *replica) {
+// leads notes which life of which broker leads in a leader epoch: no other may (I8).
+func (c *checker) leads(r *replica) {
 	key, who := leadership{r.tp, r.at.LeaderEpoch}, incarnation{r.b.id, r.b.life}
-	if other, ok := c.writers[key]; ok && other != who {
-		c.fail("I8: leader epoch %d of partition %d is written by broker %d in life %d and by broker %d in life %d",
+	if other, ok := c.leaders[key]; ok && other != who {
+		c.fail("I8: in leader epoch %d partition %d is led by broker %d in life %d and by broker %d in life %d",
 			key.epoch, r.tp.Partition, other.id, other.life, who.id, who.life)
 	}
-	c.writers[key] = who
+	c.leaders[key] = who
 }
 
 // complete checks that the leader of the newest epoch has everything that is committed (I1).

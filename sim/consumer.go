@@ -141,6 +141,9 @@ type asker struct {
 func (a *asker) ask() {
 	w, tp := a.l.w, a.to.tp
 	a.attempt++
+	if w.chance(50) {
+		a.to.refresh()
+	}
 	attempt, floor := a.attempt, a.l.latest[tp.Partition]
 	b, epoch := a.to.leader, a.to.epoch
 	failed := func() {

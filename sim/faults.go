@@ -14,10 +14,14 @@ type mixture struct {
 	overrun             int           // in 1000 frames, refused by a full inbox
 	every               time.Duration // between faults, at most
 	weights             [faultKinds]int
+	flushTime           []time.Duration // of each broker's disk, at most
 }
 
-// faultKinds is how many there are in World.trouble.
-const faultKinds = 12
+// faultKinds is how many there are in World.fault, and powerCutOfAllKind is one of them.
+const (
+	faultKinds        = 12
+	powerCutOfAllKind = 2
+)
 
 // drawMixture chooses a mixture.
 func drawMixture(s *scheduler) mixture {
@@ -31,6 +35,10 @@ func drawMixture(s *scheduler) mixture {
 		}
 	}
 	m.weights[s.rng.IntN(faultKinds)] += 5
+	m.weights[powerCutOfAllKind] = (m.weights[powerCutOfAllKind] + 2) / 3 // what everybody forgets at once ends many other stories
+	for range m.brokers {
+		m.flushTime = append(m.flushTime, s.between(time.Millisecond, 3*time.Millisecond)<<(2*s.rng.IntN(3)))
+	}
 	return m
 }
 
@@ -61,7 +69,7 @@ func (w *World) fault(kind int, b *broker) {
 		w.kill(b)
 	case 1:
 		w.powerCut(b, w.chance(500))
-	case 2:
+	case powerCutOfAllKind:
 		w.powerCutOfAll()
 	case 3:
 		w.drain(b)
@@ -106,8 +114,13 @@ func (w *World) kill(b *broker) {
 	w.restart(b)
 }
 
+// restart starts a broker again: often before its session has ended.
 func (w *World) restart(b *broker) {
-	w.after(w.between(50*time.Millisecond, 2500*time.Millisecond), b.start)
+	d := w.between(20*time.Millisecond, 400*time.Millisecond)
+	if w.chance(500) {
+		d = w.between(400*time.Millisecond, 2500*time.Millisecond)
+	}
+	w.after(d, b.start)
 }
 
 // killLeader kills who leads a partition.

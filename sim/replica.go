@@ -105,11 +105,11 @@ func (r *replica) turn() {
 // at its end.
 func (r *replica) flush(job *partition.FlushJob) {
 	w := r.b.w
-	d := w.between(100*time.Microsecond, 3*time.Millisecond)
+	d := w.between(100*time.Microsecond, w.mix.flushTime[r.b.id])
 	switch {
 	case r.b.slowDisk:
 		d = w.between(20*time.Millisecond, 1500*time.Millisecond)
-	case w.chance(80):
+	case w.chance(30):
 		d = w.between(5*time.Millisecond, 80*time.Millisecond)
 	}
 	if w.chance(500) {
