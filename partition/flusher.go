@@ -108,5 +108,7 @@ func (p *Partition) FlushDone(j *FlushJob, err error) {
 func (p *Partition) writeSnapshot(at record.Offset, state []byte) {
 	if err := p.log.WriteProducerSnapshot(at, state); err != nil {
 		p.env.log.Warn("producer snapshot not written", p.attrs(slog.Any("error", err))...)
+		return
 	}
+	p.snapshotAt = at
 }

@@ -61,7 +61,8 @@ type Partition struct {
 	counted replication.Counts
 	readers *reader
 
-	appendedSince int64 // bytes since the last producer snapshot
+	appendedSince int64         // bytes since the last producer snapshot
+	snapshotAt    record.Offset // of the last producer snapshot
 	checkpointed  record.Offset
 }
 

@@ -27,6 +27,7 @@ func (p *Partition) loadProducers() error {
 	if !ok {
 		at = p.log.Start()
 	}
+	p.snapshotAt = at
 	return p.replay(max(at, p.log.Start()))
 }
 
@@ -43,6 +44,7 @@ func (p *Partition) replay(from record.Offset) error {
 		}
 		buf, err = slice.AppendTo(buf[:0])
 		slice.Release()
+		p.appendedSince += int64(len(buf)) // so that a snapshot is due when much was read
 		if err == nil {
 			err = record.Split(buf, func(b record.Batch) error {
 				if b.BaseOffset() >= from {
@@ -113,8 +115,8 @@ func (p *Partition) Close() error {
 		p.log.Abandon()
 		return fmt.Errorf("partition: close %s: %w", p.tp, err)
 	}
-	if p.appendedSince > 0 && p.producers.len() > 0 {
-		p.writeSnapshot(p.log.End(), p.producers.encode())
+	if p.snapshotAt != p.log.End() {
+		p.writeSnapshot(p.log.End(), p.producers.encode()) // also when it is empty: otherwise the next start reads the whole log to find that out
 	}
 	if err := p.log.Close(); err != nil {
 		return fmt.Errorf("partition: close %s: %w", p.tp, err)

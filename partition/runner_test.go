@@ -1,0 +1,215 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication"
+	"github.com/moldau-log/moldau/replication/session"
+)
+
+func TestRunner_BrokenInvariantEndsThePartitionOnly(t *testing.T) {
+	var out lockedBuilder
+	k := newKit(t, vfs.NewMem())
+	k.abandon()
+	k.options.Log = slog.New(slog.NewTextHandler(&out, nil))
+	k.start()
+	r := k.topic(2, 1)
+	other := cluster.TopicPartition{Topic: cluster.TopicID{8}}
+	k.put(other, 1, 1, 1)
+	k.reconcile()
+	waits := call(r, sent{values: []string{"a"}}.bytes(t), AcksISR, k.clock.Now()+time.Hour)
+	k.awaitStatus("append", func(s Status) bool { return s.LogEnd == 1 })
+	r.put(message{kind: kindInput, other: &replication.Appended{End: 100}}, 0) // nobody has admitted that
+	k.checkProduced(k.answer(waits), cluster.CodeStorage, 0)
+	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeStorage, -1)
+	k.outputs.await(t, "report", func() bool { return len(k.outputs.offline) == 1 })
+	var violation invariant.Violation
+	if !errors.As(k.outputs.offline[0], &violation) {
+		t.Errorf("reported %v", k.outputs.offline[0])
+	}
+	if s := r.Status(); s.Role != RoleOffline || s.Reason == "" {
+		t.Errorf("status %+v", s)
+	}
+	if text := out.String(); !strings.Contains(text, "flight_record") || !strings.Contains(text, "produce request, offsets, acks: 0 1 0") {
+		t.Errorf("the log does not tell the last inputs: %s", text)
+	}
+	fine, _ := k.manager.Get(other)
+	k.checkProduced(k.answer(call(fine, sent{values: []string{"c"}}.bytes(t), AcksISR, k.clock.Now()+time.Hour)), cluster.CodeNone, 0)
+}
+
+// lockedBuilder is a strings.Builder for several goroutines.
+type lockedBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuilder) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuilder) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestRunner_FullInboxMakesCallersWait(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.abandon()
+	k.options.InboxSize = 4
+	k.start()
+	r := k.topic(1, 1)
+	held, entered := make(chan struct{}), make(chan struct{})
+	request := func() ProduceRequest {
+		return ProduceRequest{LeaderEpoch: record.NoEpoch, Batch: sent{values: []string{"a"}}.bytes(t), Deadline: k.clock.Now() + time.Hour}
+	}
+	r.Produce(request(), NewCompletion(func(ProduceResult) { // a caller that breaks the rule and blocks the runner
+		close(entered)
+		<-held
+	}))
+	<-entered
+	answers := make(chan ProduceResult, 16)
+	for range 4 {
+		r.Produce(request(), NewCompletion(func(res ProduceResult) { answers <- res }))
+	}
+	late := request()
+	late.Deadline = k.clock.Now() // no time to wait
+	r.Produce(late, NewCompletion(func(res ProduceResult) { answers <- res }))
+	k.checkProduced(receive(t, answers), cluster.CodeOverloaded, -1)
+	if k.manager.Data(testTP, 1, session.Data{}, func() {}) {
+		t.Error("a full inbox takes data")
+	}
+	done := make(chan struct{})
+	go func() {
+		r.Produce(request(), NewCompletion(func(res ProduceResult) { answers <- res })) // waits for room
+		close(done)
+	}()
+	close(held)
+	<-done
+	for range 5 {
+		if res := receive(t, answers); res.Code != cluster.CodeNone {
+			t.Errorf("answer %+v", res)
+		}
+	}
+}
+
+func TestRunner_RestsWhenNobodyUsesIt(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(1, 1)
+	k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR)
+	running := func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.running
+	}
+	deadline := time.Now().Add(patience)
+	for running() {
+		r.put(message{kind: kindMaintain}, 0)
+		r.Status() // a question is no use
+		if time.Now().After(deadline) {
+			t.Fatal("the goroutine goes on")
+		}
+	}
+	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	k.checkValues("a", "b")
+}
+
+func TestRelaxedFlush_WaitsForItsTimeAndMarksTheLog(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	r := k.topic(1, 1, cluster.ConfigEntry{Key: "flush.interval.ms", Value: "1000"}, cluster.ConfigEntry{Key: "flush.policy", Value: "interval"})
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	if s := r.Status(); s.Flushed != 0 || s.HighWatermark != 1 {
+		t.Errorf("status %+v", s)
+	}
+	k.clock.pass(time.Second)
+	k.manager.deadlines.set(r, 1)
+	k.awaitStatus("flush", func(s Status) bool { return s.Flushed == 1 })
+	report := k.restart(disk.CrashClone())
+	if len(report.Relaxed) != 1 || report.Unclean != 1 {
+		t.Errorf("load report %+v", report)
+	}
+	// Under the strict policy again, the mark goes with the first flush of the whole log.
+	k.put(testTP, 1, 1, 5)
+	k.reconcile()
+	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	k.runner().Status() // a turn after the flush
+	if report := k.restart(k.fs.(*vfs.Mem).CrashClone()); len(report.Relaxed) != 0 {
+		t.Errorf("load report %+v", report)
+	}
+}
+
+func TestTruncation_TakesProducerStateBack(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(2, 1)
+	_ = call(r, sent{id: 9, seq: 0, values: []string{"a"}}.bytes(t), AcksISR, k.clock.Now()+time.Hour)
+	_ = call(r, sent{id: 9, seq: 1, values: []string{"b"}}.bytes(t), AcksISR, k.clock.Now()+time.Hour)
+	k.awaitStatus("append", func(s Status) bool { return s.LogEnd == 2 })
+	k.elect(2)
+	k.manager.Refused(testTP, 2, divergedAt(1, 1)) // b is not the new leader's
+	k.awaitStatus("truncation", func(s Status) bool { return s.LogEnd == 1 })
+	k.elect(1)
+	k.isr(1)
+	k.checkProduced(k.produce(sent{id: 9, seq: 0, values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	k.checkProduced(k.produce(sent{id: 9, seq: 1, values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	k.checkValues("a", "b")
+}
+
+func TestReconcile_DirectoryOfAnotherDiskIsNotTouched(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.put(testTP, 1, 1, 1)
+	old, _ := k.image.Partition(testTP)
+	p := old.Clone()
+	p.Directories = []cluster.DirectoryID{{42}}
+	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, p) })
+	k.reconcile()
+	if _, ok := k.manager.Get(testTP); ok {
+		t.Error("a replica was made that the metadata places on another disk")
+	}
+}
+
+func TestLoad_ReportsDamageAndStrangers(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	for i := range 3 {
+		k.produce(sent{values: []string{fmt.Sprint(i)}}.bytes(t), AcksISR)
+	}
+	k.check(disk.MkdirAll("data/partitions/lost+found"))
+	after := disk.CrashClone()
+	path := "data/partitions/" + testTP.String() + "/00000000000000000000.log"
+	f, err := after.OpenFile(path, vfs.ReadWrite)
+	k.check(err)
+	_, err = f.WriteAt([]byte{0xff}, 70) // in the first of three batches
+	k.check(err)
+	k.check(f.Sync())
+	k.check(f.Close())
+	k.check(after.MkdirAll("data/partitions/lost+found"))
+	report := k.restart(after)
+	if len(report.Damaged) != 1 || report.Damaged[0] != testTP || len(report.Strange) != 1 {
+		t.Errorf("load report %+v", report)
+	}
+	k.elect(1)
+	k.checkProduced(k.produce(sent{values: []string{"x"}}.bytes(t), AcksISR), cluster.CodeStorage, -1)
+}
+
+// isr sets the in-sync set.
+func (k *kit) isr(members ...cluster.BrokerID) {
+	old, _ := k.image.Partition(testTP)
+	p := old.Clone()
+	p.ISR, p.PartitionEpoch = members, p.PartitionEpoch+1
+	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, p) })
+	k.reconcile()
+}
