@@ -77,7 +77,11 @@ func (w *town) start(id cluster.BrokerID, epoch cluster.BrokerEpoch, disk *vfs.M
 	if _, err := n.manager.Load(context.Background()); err != nil {
 		w.t.Fatal(err)
 	}
-	n.fetcher = fetcher.New(fetcher.Config{Transport: n, Target: n.manager, Log: quiet()})
+	n.fetcher = fetcher.New(fetcher.Config{
+		Transport: n, Target: n.manager, Log: quiet(),
+		Redial:      session.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond},
+		Resubscribe: session.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond},
+	})
 	n.fetcher.SetEpoch(epoch)
 	n.sender = fetcher.NewSender(fetcher.SenderConfig{Source: n.manager, Log: quiet()})
 	return n
@@ -201,23 +205,28 @@ func (w *town) powerCut(rng *rand.Rand, ids ...cluster.BrokerID) {
 	}
 }
 
-// kill ends a broker and returns what is left on its disk.
+// kill ends a broker and returns what is left on its disk. Nothing is acknowledged after the picture of the disk is taken: the network goes first, then
+// the runners, which mark and sync nothing on their way out.
 func (w *town) kill(id cluster.BrokerID, rng *rand.Rand) *vfs.Mem {
 	w.mu.Lock()
 	n := w.nodes[id]
 	delete(w.nodes, id)
 	w.mu.Unlock()
-	disk := n.disk.Crash(rng)
 	n.dead.Store(true)
-	n.fetcher.Close()
 	n.mu.Lock()
 	for _, p := range n.pipes {
 		_ = p.Close()
 	}
 	n.mu.Unlock()
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = n.manager.Close(gone)
+	for _, r := range n.manager.sorted() {
+		<-r.halt(func(p *Partition) error {
+			p.Abandon()
+			return nil
+		})
+	}
+	disk := n.disk.Crash(rng)
+	n.fetcher.Close()
+	_ = n.manager.Close(context.Background())
 	return disk
 }
 

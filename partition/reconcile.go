@@ -28,39 +28,80 @@ func (m *Manager) Reconcile(d *cluster.Delta, self cluster.BrokerEpoch) {
 	m.last, m.self = d.New, self
 }
 
-// plan is what a change of the metadata asks for. Each list is in key order.
+// plan is what a change of the metadata asks for.
 type plan struct {
 	create []place
-	tell   []*Runner           // of a change of their partition
-	set    []*Runner           // of a change of their configuration
-	remove []cluster.Tombstone // replicas to be deleted; perhaps they are gone already
+	tell   []*Runner // of their configuration and their partition's state
+	remove []cluster.Tombstone
 	park   []*Runner
-	change map[cluster.TopicPartition]bool // tp is in tell or create
+	seen   map[cluster.TopicPartition]bool // is in one of the lists, or needs nothing
 }
 
-// plan compares the metadata with what is here.
+// plan compares the metadata with what is here. It looks at every local replica only at the first time and when brokers or defaults have changed.
 func (m *Manager) plan(d *cluster.Delta, first bool) *plan {
-	p := &plan{change: map[cluster.TopicPartition]bool{}}
-	doomed := m.tombstones(d, first)
+	p := &plan{seen: map[cluster.TopicPartition]bool{}}
+	p.remove = slices.SortedFunc(keys(m.tombstones(d, first)), compareTombstones)
 	for c := range d.Partitions() {
-		m.planPartition(p, c.Key, c.New, d.New, doomed)
+		if c.New != nil && m.here(c.New) {
+			m.planPartition(p, c.Key, d.New)
+		} else if r, ok := m.Get(c.Key); ok {
+			m.planGone(p, r, d.New)
+		}
 	}
-	for _, t := range slices.SortedFunc(keys(doomed), compareTombstones) {
-		p.remove = append(p.remove, t)
+	for c := range d.Topics() {
+		if c.Old == nil || c.New == nil {
+			continue // its partitions have come or gone with it
+		}
+		for n := range d.New.PartitionsOf(c.Key) {
+			if r, ok := m.Get(cluster.TopicPartition{Topic: c.Key, Partition: n}); ok {
+				p.touch(r)
+			}
+		}
 	}
 	brokers := map[cluster.BrokerID]bool{}
 	for c := range d.Brokers() {
 		brokers[c.Key] = true
 	}
-	all := first || clusterDefaultChanged(d)
-	topics := map[cluster.TopicID]bool{}
-	for c := range d.Topics() {
-		topics[c.Key] = c.Old != nil
-	}
-	for _, r := range m.sorted() {
-		m.planRunner(p, r, d.New, brokers, all || topics[r.tp.Topic])
+	if all := first || clusterDefaultChanged(d); all || len(brokers) > 0 {
+		m.planAll(p, d.New, brokers, all)
 	}
 	return p
+}
+
+// touch adds a runner that is to be told.
+func (p *plan) touch(r *Runner) {
+	if !p.seen[r.tp] {
+		p.seen[r.tp] = true
+		p.tell = append(p.tell, r)
+	}
+}
+
+// planAll looks at every local replica.
+func (m *Manager) planAll(p *plan, image *cluster.Image, brokers map[cluster.BrokerID]bool, all bool) {
+	for _, r := range m.sorted() {
+		state, known := image.Partition(r.tp)
+		if !known || !m.here(state) {
+			m.planGone(p, r, image)
+		} else if all || slices.ContainsFunc(state.Replicas, func(b cluster.BrokerID) bool { return brokers[b] }) {
+			p.touch(r)
+		}
+	}
+}
+
+// planGone looks at a local replica that the metadata does not place here any more.
+func (m *Manager) planGone(p *plan, r *Runner, image *cluster.Image) {
+	if p.seen[r.tp] {
+		return
+	}
+	p.seen[r.tp] = true
+	mark := cluster.Tombstone{Partition: r.tp, Directory: m.options.Directory}
+	switch {
+	case slices.Contains(p.remove, mark):
+	case image.HasTombstone(mark):
+		p.remove = append(p.remove, mark)
+	default:
+		p.park = append(p.park, r)
+	}
 }
 
 func keys(m map[cluster.Tombstone]bool) func(func(cluster.Tombstone) bool) {
@@ -110,13 +151,10 @@ func (m *Manager) here(p *cluster.Partition) bool {
 	return dir == m.options.Directory || dir.IsZero()
 }
 
-// planPartition looks at one changed partition.
-func (m *Manager) planPartition(p *plan, tp cluster.TopicPartition, state *cluster.Partition, image *cluster.Image, doomed map[cluster.Tombstone]bool) {
-	if state == nil || !m.here(state) {
-		return // planRunner parks or leaves it to its tombstone
-	}
-	p.change[tp] = true
-	if _, ok := m.Get(tp); ok {
+// planPartition looks at one changed partition that has a replica here.
+func (m *Manager) planPartition(p *plan, tp cluster.TopicPartition, image *cluster.Image) {
+	if r, ok := m.Get(tp); ok {
+		p.touch(r)
 		return
 	}
 	t, ok := image.Topic(tp.Topic)
@@ -127,34 +165,6 @@ func (m *Manager) planPartition(p *plan, tp cluster.TopicPartition, state *clust
 	p.create = append(p.create, place{tp: tp, dir: filepath.Join(m.root, tp.String()), identity: segment.Identity{
 		TopicID: tp.Topic, Topic: t.Name, Partition: tp.Partition, ClusterID: image.ClusterID().String(),
 	}})
-}
-
-// planRunner looks at one local replica.
-func (m *Manager) planRunner(p *plan, r *Runner, image *cluster.Image, brokers map[cluster.BrokerID]bool, configure bool) {
-	state, known := image.Partition(r.tp)
-	if !known || !m.here(state) {
-		if !image.HasTombstone(cluster.Tombstone{Partition: r.tp, Directory: m.options.Directory}) {
-			p.park = append(p.park, r)
-		} else {
-			p.remove = appendNew(p.remove, cluster.Tombstone{Partition: r.tp, Directory: m.options.Directory})
-		}
-		return
-	}
-	touched := slices.ContainsFunc(state.Replicas, func(b cluster.BrokerID) bool { return brokers[b] })
-	// min.insync.replicas depends on the replicas, so a changed partition is configured too.
-	if configure || p.change[r.tp] {
-		p.set = append(p.set, r)
-	}
-	if touched || configure || p.change[r.tp] {
-		p.tell = append(p.tell, r)
-	}
-}
-
-func appendNew(s []cluster.Tombstone, t cluster.Tombstone) []cluster.Tombstone {
-	if slices.Contains(s, t) {
-		return s
-	}
-	return append(s, t)
 }
 
 func clusterDefaultChanged(d *cluster.Delta) bool {
@@ -182,10 +192,8 @@ func (m *Manager) carryOut(p *plan, image *cluster.Image) {
 		created = append(created, r)
 		mu.Unlock()
 	})
-	for _, r := range append(p.set, created...) {
-		m.configure(r, image)
-	}
 	for _, r := range append(p.tell, created...) {
+		m.configure(r, image)
 		m.tell(r, image)
 	}
 }
