@@ -73,7 +73,7 @@ for kind in produce consume; do
     for fsync in false true; do
       f=$(median floor $kind $size $fsync) p=$(median product $kind $size $fsync)
       printf '%s    {"kind": "%s", "record_bytes": %s, "fsync": %s, "floor_krec_s": %s, "product_krec_s": %s, "ratio": %s}' "$comma" $kind $size $fsync "$f" "$p" \
-        "$(awk -v p="$p" -v f="$f" 'BEGIN { printf "%.3f", f > 0 ? p / f : 0 }')"
+        "$(awk -v p="$p" -v f="$f" 'BEGIN { printf "%.3f", (f > 0 ? p / f : 0) }')"
       comma=$',\n'
     done
   done

@@ -16,8 +16,6 @@ import (
 	"github.com/moldau-log/moldau/client"
 )
 
-type flag = pflag.Flag
-
 // app is what every command is given: its streams, its environment and the global flags.
 type app struct {
 	in      io.Reader

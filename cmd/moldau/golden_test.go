@@ -1,14 +1,17 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
 // TestGoldenOutputs compares whole command lines with testdata/*.golden. Their JSON is an interface: a change here is a change for every script.
-// MOLDAU_REWRITE=1 writes the files anew; review the difference as code.
+// go test ./cmd/moldau -rewrite writes the files anew; review the difference as code.
 func TestGoldenOutputs(t *testing.T) {
 	address := sampleBroker().start(t)
 	for _, args := range []string{
@@ -22,7 +25,7 @@ func TestGoldenOutputs(t *testing.T) {
 		got := cli(t, address, "", strings.Fields(args)...)
 		text := "$ moldau " + args + "\n" + got.out
 		path := filepath.Join("testdata", strings.NewReplacer(" ", "_", "-", "").Replace(args)+".golden")
-		if os.Getenv("MOLDAU_REWRITE") != "" {
+		if *rewrite {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,8 +17,11 @@ import (
 	"github.com/moldau-log/moldau/segment"
 )
 
-// identityFile marks a directory as one partition's log.
-const identityFile = "partition.meta"
+// What marks a directory as one partition's log, and as a broker's data directory.
+const (
+	identityFile = "partition.meta"
+	brokerFile   = "broker.meta"
+)
 
 func newLog(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "log", Short: "Read logs from disk, offline"}
@@ -223,7 +227,7 @@ func logDirectories(root string) ([]string, error) {
 	if err != nil {
 		return nil, dumpError(err)
 	}
-	if len(dirs) == 0 {
+	if _, err := os.Stat(filepath.Join(root, brokerFile)); len(dirs) == 0 && err != nil {
 		return nil, notFound("no partition's log is in %s", root)
 	}
 	return dirs, nil

@@ -99,10 +99,10 @@ type brokerMeta struct {
 // offlineConfig is the configuration of the stopped broker's Raft files.
 func offlineConfig(f recoverFlags) (controller.Config, error) {
 	cfg := controller.DefaultConfig()
-	path := filepath.Join(f.data, "broker.meta")
+	path := filepath.Join(f.data, brokerFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return cfg, notFound("%s is not the data directory of a broker: it has no broker.meta", f.data)
+		return cfg, notFound("%s is not the data directory of a broker: it has no %s", f.data, brokerFile)
 	}
 	if err != nil {
 		return cfg, err
