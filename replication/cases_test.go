@@ -373,6 +373,16 @@ func TestAlterOfUnknownFateKeepsItsMembersCounted(t *testing.T) {
 	if got := r.MaximalISR(); !slices.Equal(got, []cluster.BrokerID{1, 2, 3}) {
 		t.Errorf("maximal ISR is %v", got)
 	}
+	w.ctl.brokers[3].Eligible = false
+	w.ctl.publish()
+	w.settle(nil)
+	if got := r.MaximalISR(); !slices.Equal(got, []cluster.BrokerID{1, 2, 3}) {
+		t.Errorf("maximal ISR is %v although nothing was decided", got)
+	}
+	w.tickAfter(replication.DoubtFor)
+	if got := r.MaximalISR(); !slices.Equal(got, []cluster.BrokerID{1, 2}) {
+		t.Errorf("maximal ISR is %v after the doubt has ended", got)
+	}
 }
 
 func TestEpochHistoryEnd(t *testing.T) {

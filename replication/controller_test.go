@@ -178,6 +178,9 @@ func (c *modelController) alter(m message) cluster.Code {
 		}
 	}
 	old := p.ISR
+	if slices.Equal(old, isrOf(m.alter)) {
+		return cluster.CodeNone // nothing changes, not even the epoch
+	}
 	p.ISR = isrOf(m.alter)
 	p.ELR = slices.DeleteFunc(slices.Clone(p.ELR), func(b cluster.BrokerID) bool { return slices.Contains(p.ISR, b) })
 	c.keepELR(old)

@@ -19,10 +19,22 @@ type proposal struct {
 func (r *Replica) leaderStateChanged(now time.Duration, old *cluster.Partition) {
 	l := &r.leading
 	if r.state.PartitionEpoch > old.PartitionEpoch {
-		l.pending, l.doubtful, l.retryAt = nil, nil, 0
+		l.settleISR()
 		r.countISRChange(old.ISR, r.state.ISR)
 	}
 	r.syncFollowers(now)
+}
+
+// settleISR forgets what is undecided: the partition epoch has moved on, or the leadership has ended.
+func (l *leading) settleISR() {
+	l.pending, l.retryAt = nil, 0
+	l.doubtful, l.doubtUntil = nil, 0
+}
+
+// doubt keeps the members of a proposal counted although it was refused: an earlier attempt of it may yet be decided.
+func (l *leading) doubt(now time.Duration, p *proposal) {
+	l.doubtful = union(l.doubtful, p.members)
+	l.doubtUntil = now + DoubtFor
 }
 
 // countISRChange counts who left and who came.
@@ -105,6 +117,10 @@ func (r *Replica) inMaximalISR(b cluster.BrokerID) bool {
 // reviewISR proposes a new ISR when somebody is behind for too long or may join.
 func (r *Replica) reviewISR(now time.Duration) {
 	l := &r.leading
+	if l.doubtUntil > 0 && now >= l.doubtUntil {
+		l.doubtful, l.doubtUntil = nil, 0
+		r.advance()
+	}
 	if r.role != Leader || now < l.retryAt {
 		return
 	}
@@ -129,7 +145,7 @@ func (r *Replica) reviewISR(now time.Duration) {
 		}
 	}
 	slices.Sort(isr)
-	if slices.Equal(isr, r.state.ISR) && len(l.doubtful) == 0 {
+	if slices.Equal(isr, r.state.ISR) {
 		return
 	}
 	r.propose(isr)
@@ -183,11 +199,13 @@ func (r *Replica) alterResult(now time.Duration, in *AlterPartitionResult) {
 	switch {
 	case in.Code == cluster.CodeNone && in.State != nil && in.State.PartitionEpoch > r.state.PartitionEpoch:
 		r.partitionChanged(now, in.State, nil)
+	case in.Code == cluster.CodeNone && in.State != nil && in.State.PartitionEpoch == r.state.PartitionEpoch:
+		l.pending = nil // accepted, and nothing was to be changed
 	case in.Code != cluster.CodeNone && isVerdict(in.Code):
 		// This attempt is dead. If an earlier one may be alive, or if somebody has changed the partition (perhaps that earlier one), its
 		// members count until the partition epoch moves.
 		if l.pending.unknown || in.Code == cluster.CodeStalePartitionEpoch {
-			l.doubtful = union(l.doubtful, l.pending.members)
+			l.doubt(now, l.pending)
 		}
 		l.pending = nil
 		l.retryAt = now + AlterRetry

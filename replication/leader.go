@@ -20,8 +20,9 @@ type leading struct {
 	pending *proposal
 	retryAt time.Duration
 	// doubtful are members proposed under the present partition epoch by proposals of unknown fate: they may yet become the ISR, so the watermark
-	// counts them until the partition epoch moves on.
-	doubtful []cluster.BrokerID
+	// counts them until the partition epoch moves on, or doubtUntil.
+	doubtful   []cluster.BrokerID
+	doubtUntil time.Duration
 
 	isr, local, appends waitQueue
 }
@@ -50,7 +51,7 @@ func (r *Replica) resign(code cluster.Code) {
 			r.endSubscription(&l.followers[i], code)
 		}
 	}
-	l.pending, l.doubtful, l.retryAt = nil, nil, 0
+	l.settleISR()
 	// An epoch in which nothing was appended leaves no trace in the log, nor here.
 	r.epochs = r.epochs.cutEnd(r.logEnd)
 }
@@ -233,13 +234,13 @@ func (r *Replica) leaderTick(now time.Duration) {
 // leaderDeadline is when a leader has something to do.
 func (r *Replica) leaderDeadline() time.Duration {
 	l := &r.leading
-	at := l.retryAt
+	at := sooner(l.retryAt, l.doubtUntil)
 	for _, q := range [...]*waitQueue{&l.isr, &l.local, &l.appends} {
 		if q.len() > 0 {
 			at = sooner(at, q.earliest)
 		}
 	}
-	if l.pending != nil {
+	if l.pending != nil || l.retryAt > 0 {
 		return at
 	}
 	for i := range l.followers {

@@ -17,6 +17,9 @@ const (
 	MaxWaiting = 10_000
 	// AlterRetry is the pause before an ISR proposal of unknown or refused outcome is repeated.
 	AlterRetry = 100 * time.Millisecond
+	// DoubtFor bounds for how long a lost proposal is believed to be still on its way. Proposals are given up after seconds, and a broker that is no
+	// longer the controller does not pass them on, so nothing survives this long.
+	DoubtFor = 30 * time.Second
 	// SubscribeRetry is the pause before a refused follower asks again.
 	SubscribeRetry = 50 * time.Millisecond
 )
