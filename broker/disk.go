@@ -9,14 +9,15 @@ import (
 // diskCheck is how often the free space is looked at.
 const diskCheck = 2 * time.Second
 
-// watchDisk refuses produce while less than the reserve is free, so that recovery, metadata and deletes always have room.
+// watchDisk refuses produce while less than the reserve is free, or while the metadata store lives on its own reserve, so that recovery, metadata and deletes
+// always have room.
 func (b *Broker) watchDisk(ctx context.Context) {
 	tick := time.NewTicker(diskCheck)
 	defer tick.Stop()
 	for {
 		free, _, err := b.options.FS.DiskFree(b.options.Root)
 		if err == nil {
-			b.setDiskFull(free < b.options.DiskReserve, free)
+			b.setDiskFull(free < b.options.DiskReserve || b.controller.DiskShort(), free)
 		}
 		select {
 		case <-tick.C:

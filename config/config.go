@@ -115,6 +115,9 @@ func (c Config) DefaultReplicationFactor() int16 {
 	return 1
 }
 
+// minSessionTimeout is above the lease of one second that a broker takes from an answered heartbeat: a fenced broker must know that it is.
+const minSessionTimeout = 1100 * time.Millisecond
+
 // Validate reports everything that is wrong at once, each with what to do.
 func (c Config) Validate() error {
 	var errs []error
@@ -172,7 +175,7 @@ func (c Config) Validate() error {
 		min time.Duration
 	}{
 		{"storage.retention-check", c.Storage.RetentionCheck, time.Second}, {"replica.lag-max", c.Replica.LagMax, 500 * time.Millisecond},
-		{"session.heartbeat", c.Session.Heartbeat, 20 * time.Millisecond}, {"session.timeout", c.Session.Timeout, 2 * c.Session.Heartbeat},
+		{"session.heartbeat", c.Session.Heartbeat, 20 * time.Millisecond}, {"session.timeout", c.Session.Timeout, max(minSessionTimeout, 2*c.Session.Heartbeat)},
 		{"group.offsets-retention", c.Group.OffsetsRetention, time.Second},
 	} {
 		if d.got < d.min {

@@ -89,7 +89,7 @@ func (s *Server) open() (err error) {
 	c.Broker, c.Directory, c.Cluster = s.dir.broker, s.dir.id, s.dir.cluster
 	c.Dir = filepath.Join(s.dir.path, "raft")
 	c.Address, c.Seeds, c.BootstrapExpect = address, s.cfg.Seeds, s.cfg.BootstrapExpect
-	c.SessionHeartbeat = s.cfg.Session.Heartbeat
+	c.SessionHeartbeat, c.SessionTimeout = s.cfg.Session.Heartbeat, s.cfg.Session.Timeout
 	s.controller, err = controller.Open(c, controller.Ports{
 		Streams: s.peer.StreamLayer(address), Calls: s.peer, Fatal: s.fail, Now: s.clock.Now, Log: s.log, Meter: s.meters,
 	})

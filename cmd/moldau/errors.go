@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/moldau-log/moldau/client"
+	"github.com/moldau-log/moldau/controller"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 )
 
@@ -21,6 +22,7 @@ const (
 	exitNotFound  = 3
 	exitTimeout   = 4
 	exitUnhealthy = 10
+	exitDiskFull  = 11 // a broker whose metadata store found the disk full; it starts again with produce refused
 )
 
 // coded is an error with an exit code of its own.
@@ -60,11 +62,14 @@ func (e *unreachable) Unwrap() error { return e.err }
 
 func exitCode(err error) int {
 	var c *coded
+	var full *controller.DiskFullError
 	switch code := client.CodeOf(err); {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &c):
 		return c.code
+	case errors.As(err, &full):
+		return exitDiskFull
 	case code == moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC, code == moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_GROUP, code == moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_BROKER,
 		code == moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_MEMBER, code == moldauv1.ErrorCode_ERROR_CODE_NO_REASSIGNMENT:
 		return exitNotFound
