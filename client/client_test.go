@@ -313,3 +313,24 @@ func TestMetadata_HintsAndOldAnswers(t *testing.T) {
 	m.apply(again)
 	check("b1", 0)
 }
+
+// A batch is picked, then the sink connects or asks for an id; meanwhile batches before it come back. It must not overtake them.
+func TestSink_NextIsTheFirstThatWaits(t *testing.T) {
+	s := &sink{}
+	q := queue(2)
+	q.sink = s
+	third := &batch{part: q, records: make([]pending, 1), sealed: true}
+	q.batches = append(q.batches, third)
+	if !s.next(third) {
+		t.Error("the first waiting batch is not next")
+	}
+	q.requeue(q.batches[1], errors.New("gap"))
+	if s.next(third) {
+		t.Error("next while a rewind goes on")
+	}
+	q.requeue(q.batches[0], errors.New("timed out"))
+	q.settleRewind()
+	if s.next(third) || !s.next(q.batches[0]) {
+		t.Error("a later batch overtakes")
+	}
+}

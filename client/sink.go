@@ -168,7 +168,7 @@ func (s *sink) dispatch(stream *produceStream, b *batch) (*grpcframe.Produce, er
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := b.part
-	if stream.broken || q.sink != s || q.rewind || q.freshID || b.state != batchQueued {
+	if stream.broken || !s.next(b) {
 		return nil, nil //nolint:nilnil // the next pick decides anew
 	}
 	info := p.c.meta.topic(q.topic)
@@ -192,7 +192,7 @@ func (s *sink) dispatch(stream *produceStream, b *batch) (*grpcframe.Produce, er
 			return nil, err
 		}
 		b.encoded = encoded
-		if stream.broken || q.sink != s || q.rewind || q.freshID {
+		if stream.broken || !s.next(b) {
 			p.list(q)
 			return nil, nil //nolint:nilnil // things changed meanwhile
 		}
@@ -210,6 +210,13 @@ func (s *sink) dispatch(stream *produceStream, b *batch) (*grpcframe.Produce, er
 	b.tries++
 	q.sent++
 	return frame, nil
+}
+
+// next reports whether a batch is still the next one to be sent: while the sink connected, asked for an id or encoded without mu, batches
+// before it may have come back.
+func (s *sink) next(b *batch) bool {
+	q := b.part
+	return q.sink == s && !q.rewind && !q.freshID && q.head() == b
 }
 
 // connect returns the stream, opening one if there is none.
