@@ -80,7 +80,7 @@ type Broker struct {
 }
 
 type meters struct {
-	produced, fetched *meter.CounterVec
+	produced, fetched, elections *meter.CounterVec
 }
 
 // New builds a broker that does nothing yet. The controller must know its cluster id.
@@ -91,6 +91,8 @@ func New(o Options) (*Broker, error) {
 		meters: meters{
 			produced: o.Meter.Counter("moldau_produced_bytes_total", "Bytes of record batches appended by producers.", "topic"),
 			fetched:  o.Meter.Counter("moldau_fetched_bytes_total", "Bytes of record batches given to readers.", "topic", "source"),
+			elections: o.Meter.Counter("moldau_leader_elections_total",
+				"Elections that this broker won; unclean ones can lose acknowledged records.", "kind"),
 		},
 	}
 	b.epoch.Store(int64(cluster.NoBrokerEpoch))
@@ -117,6 +119,9 @@ func New(o Options) (*Broker, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
+	}
+	for _, kind := range []string{electionPreferred, electionFailover, electionUnclean} {
+		b.meters.elections.With(kind) // a series that is there before its first event can be alerted on
 	}
 	b.observe(o.Meter)
 	return b, nil

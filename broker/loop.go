@@ -34,6 +34,7 @@ func (b *Broker) react(seen, img *cluster.Image) *cluster.Image {
 	if delta.Empty() {
 		return img
 	}
+	b.countElections(delta)
 	b.partitions.Reconcile(delta, epoch)
 	b.groups.ShardsChanged(b.shardsLed(img))
 	b.groups.TopicsChanged()
