@@ -17,7 +17,7 @@ func (b *Broker) DeleteRecords(ctx context.Context, ref TopicRef, p int32, befor
 		return -1, err
 	}
 	tp := cluster.TopicPartition{Topic: t.ID, Partition: p}
-	r, refusal := b.leader(t, p)
+	r, refusal := b.leaderSoon(ctx, t, p)
 	if refusal != nil {
 		return b.deleteRecordsElsewhere(ctx, tp, before, refusal)
 	}

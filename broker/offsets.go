@@ -11,6 +11,8 @@ import (
 
 // ListOffsets answers each query from the local leader of its partition, in the order of the queries.
 func (b *Broker) ListOffsets(ctx context.Context, queries []OffsetQuery) []OffsetAnswer {
+	ctx, cancel := context.WithTimeout(ctx, unknownTopicWait+leadershipWait) // together: many queries do not wait one after another
+	defer cancel()
 	out := make([]OffsetAnswer, len(queries))
 	for i, q := range queries {
 		out[i] = b.listOffset(ctx, q)
@@ -23,7 +25,7 @@ func (b *Broker) listOffset(ctx context.Context, q OffsetQuery) OffsetAnswer {
 	if err != nil {
 		return refusedOffset(asRefusal(err))
 	}
-	r, refusal := b.leader(t, q.Partition)
+	r, refusal := b.leaderSoon(ctx, t, q.Partition)
 	if refusal != nil {
 		return refusedOffset(refusal)
 	}

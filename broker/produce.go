@@ -34,7 +34,11 @@ func (b *Broker) produceUnknown(req ProduceRequest, done func(ProduceResult)) {
 }
 
 func (b *Broker) produce(t *cluster.Topic, req ProduceRequest, done func(ProduceResult)) {
-	r, refusal := b.leader(t, req.Partition)
+	find := b.leader
+	if req.Patient {
+		find = func(t *cluster.Topic, p int32) (*partition.Runner, *cluster.Error) { return b.leaderSoon(b.ctx, t, p) }
+	}
+	r, refusal := find(t, req.Partition)
 	if refusal != nil {
 		done(refusedProduce(refusal))
 		return

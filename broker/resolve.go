@@ -71,6 +71,34 @@ func unknownTopic(ref TopicRef) *cluster.Error {
 	return cluster.Refuse(cluster.CodeUnknownTopic, fmt.Sprintf("topic %s does not exist; create it with `moldau topic create`", name))
 }
 
+// leadershipWait bounds how long a request that can wait does so while the metadata says that this broker leads and its replica is not there yet: after a
+// topic was created or a leader elected, the replica is opened and told. leadershipPoll is the pause between two looks.
+const (
+	leadershipWait = time.Second
+	leadershipPoll = 2 * time.Millisecond
+)
+
+// leaderSoon is leader for callers that have a goroutine to spare. Who would be told to ask this very broker waits for it instead, bounded.
+func (b *Broker) leaderSoon(ctx context.Context, t *cluster.Topic, p int32) (*partition.Runner, *cluster.Error) {
+	r, refusal := b.leader(t, p)
+	if refusal == nil || refusal.Code != cluster.CodeNotLeader || refusal.Leader != b.id {
+		return r, refusal
+	}
+	ctx, cancel := context.WithTimeout(ctx, leadershipWait)
+	defer cancel()
+	tick := time.NewTicker(leadershipPoll)
+	defer tick.Stop()
+	for refusal != nil && refusal.Code == cluster.CodeNotLeader && refusal.Leader == b.id {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return r, refusal
+		}
+		r, refusal = b.leader(t, p)
+	}
+	return r, refusal
+}
+
 // leader finds the local replica of a partition if it leads. The refusal names who leads as far as this broker knows.
 func (b *Broker) leader(t *cluster.Topic, p int32) (*partition.Runner, *cluster.Error) {
 	tp := cluster.TopicPartition{Topic: t.ID, Partition: p}

@@ -39,6 +39,9 @@ type ProduceRequest struct {
 	Release func() // called once when the bytes are no longer needed: after the append, before a waiting request is answered
 	Acks    Acks
 	Timeout time.Duration // bounded by MaxProduceTimeout; on expiry the answer is CodeTimedOut, outcome unknown
+	// Patient lets Produce block its caller for up to a second while the metadata says that this broker leads and its replica is not there yet. It is for
+	// requests whose client does not retry, and which hold nobody else up.
+	Patient bool
 }
 
 // ProduceResult answers a ProduceRequest.

@@ -149,6 +149,7 @@ func (l *logService) produceHere(ctx context.Context, t *cluster.Topic, partitio
 	done := make(chan broker.ProduceResult, 1)
 	l.broker.Produce(broker.ProduceRequest{
 		Topic: broker.TopicRef{ID: t.ID}, Partition: partition, LeaderEpoch: record.NoEpoch, Batch: batch, Acks: acksOf(req.GetAcks()), Timeout: timeoutOf(req.GetTimeoutMs()),
+		Patient: true,
 	}, func(r broker.ProduceResult) {
 		l.budget.give(len(batch))
 		done <- r
