@@ -18,6 +18,7 @@ type Consumer struct {
 	out      chan chunk    // fetched, to be polled
 	wake     chan struct{} // makes follow look again
 	tellWake chan struct{} // there is something in told
+	placed   chan struct{} // a partition has a position that may not be committed yet
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
@@ -29,6 +30,7 @@ type Consumer struct {
 	streams map[string]*fetchStream // by address
 	lastGen uint64
 	known   map[string]int  // partitions seen, by topic, without a group
+	read    map[string]bool // topic ids of which the group has assigned partitions to this member
 	touched []*partConsumer // delivered by the last Poll
 	told    []chunk         // errors about partitions, to be polled
 	fatal   error
@@ -85,7 +87,7 @@ func (c *Client) NewConsumer(opts ...ConsumerOption) (*Consumer, error) {
 	k := &Consumer{
 		c: c, cfg: cfg, out: make(chan chunk, outDepth), wake: make(chan struct{}, 1), tellWake: make(chan struct{}, 1),
 		parts: map[TopicPartition]*partConsumer{}, streams: map[string]*fetchStream{}, known: map[string]int{},
-		epochChanged: make(chan struct{}),
+		read: map[string]bool{}, placed: make(chan struct{}, 1), epochChanged: make(chan struct{}),
 	}
 	k.ctx, k.cancel = context.WithCancel(c.ctx)
 	for tp, start := range cfg.partitions {

@@ -117,9 +117,14 @@ func (k *Consumer) begin(ctx context.Context, coming []TopicPartition, ids map[T
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	begun := map[string]bool{} // what was read before this assignment; one with all partitions of a topic must not make them look new
+	for _, tp := range coming {
+		begun[ids[tp]] = k.read[ids[tp]]
+	}
 	for _, tp := range coming {
 		committed, ok := offsets[tp]
-		p := k.add(tp, ids[tp], k.startOf(known[tp.Topic]))
+		k.read[ids[tp]] = true
+		p := k.add(tp, ids[tp], k.startOf(known[tp.Topic] || begun[ids[tp]]))
 		switch {
 		case ok:
 			p.start = FromOffset(committed.GetCommittedOffset())
@@ -287,13 +292,14 @@ func (k *Consumer) autoCommit() {
 	for {
 		select {
 		case <-tick.C:
-			ctx, cancel := context.WithTimeout(k.ctx, k.c.cfg.dialTimeout)
-			if err := k.commit(ctx, nil, processedOffset); err != nil && k.ctx.Err() == nil {
-				k.c.cfg.log.Warn("client: auto-commit failed", "group", k.cfg.group, "error", err)
-			}
-			cancel()
+		case <-k.placed:
 		case <-k.ctx.Done():
 			return
 		}
+		ctx, cancel := context.WithTimeout(k.ctx, k.c.cfg.dialTimeout)
+		if err := k.commit(ctx, nil, processedOffset); err != nil && k.ctx.Err() == nil {
+			k.c.cfg.log.Warn("client: auto-commit failed", "group", k.cfg.group, "error", err)
+		}
+		cancel()
 	}
 }

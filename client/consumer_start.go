@@ -91,5 +91,9 @@ func (k *Consumer) apply(p *partConsumer, offset int64) {
 func (k *Consumer) settle(p *partConsumer, offset int64) {
 	p.resolved = true
 	p.fetch, p.position, p.processed = offset, offset, offset
+	select {
+	case k.placed <- struct{}{}:
+	default: // the commit that is to come takes this one too
+	}
 	k.nudge()
 }
