@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -38,6 +39,8 @@ type Broker struct {
 	Data             string
 	GRPC, Peer, HTTP string
 	logPath          string
+	Expect           int  // bootstrap-expect; 0: the number of brokers
+	Alone            bool // started without seeds
 
 	mu   sync.Mutex // guards cmd and done
 	cmd  *exec.Cmd
@@ -139,8 +142,8 @@ func (c *Cluster) WaitHealthy() {
 // Args are the arguments of the broker's process.
 func (b *Broker) Args() []string {
 	args := []string{"server", "--id", strconv.Itoa(b.ID), "--data", b.Data, "--grpc-addr", b.GRPC, "--peer-addr", b.Peer, "--http-addr", b.HTTP, "--kafka-addr", "127.0.0.1:0"}
-	if len(b.cluster.Brokers) > 1 {
-		args = append(args, "--seeds", b.cluster.Seeds(), "--bootstrap-expect", strconv.Itoa(len(b.cluster.Brokers)))
+	if len(b.cluster.Brokers) > 1 && !b.Alone {
+		args = append(args, "--seeds", b.cluster.Seeds(), "--bootstrap-expect", strconv.Itoa(cmp.Or(b.Expect, len(b.cluster.Brokers))))
 	}
 	return append(args, b.cluster.extra...)
 }

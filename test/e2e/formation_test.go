@@ -28,6 +28,16 @@ func (c *Cluster) status() (clusterStatus, error) {
 	return s, json.Unmarshal([]byte(out.Stdout), &s)
 }
 
+// status asks this broker alone.
+func (b *Broker) status() (clusterStatus, error) {
+	var s clusterStatus
+	out := b.cluster.CLI("cluster", "status", "-o", "json", "--server", b.GRPC)
+	if out.Code != 0 {
+		return s, fmt.Errorf("cluster status of broker %d: exit %d: %s", b.ID, out.Code, out.Stderr)
+	}
+	return s, json.Unmarshal([]byte(out.Stdout), &s)
+}
+
 // TestFormsInAnyOrderAndAgain is case 131: first start in any order, a full stop, and a start again end in the same cluster without anybody's help.
 func TestFormsInAnyOrderAndAgain(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
