@@ -76,6 +76,10 @@ sim: ## simulator seeds: SEED=n for one, SEEDS=n for many
 bench: ## micro-benchmarks, ten runs each; compare with benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count 10 ./record/... ./segment/... ./replication/... ./partition/... ./controller/... ./grpcapi/... | tee bench.txt
 
+.PHONY: bench-failover
+bench-failover: build ## ten kills of a leader, a follower, the controller: how long until the next acknowledgement
+	E2E_BIN=$(CURDIR)/$(BIN) $(GO) test -run "^$$" -bench Failover -benchtime 10x -timeout 30m ./test/e2e
+
 .PHONY: bench-compare
 bench-compare: ## benchmarks of the work tree against REF
 	@test/bench-compare.sh $(REF)
