@@ -35,7 +35,9 @@ type broker struct {
 	paused time.Duration // nothing is done before
 	image  *cluster.Image
 	epoch  cluster.BrokerEpoch // registered in this life
-	clean  cluster.BrokerEpoch // of the clean-stop marker
+	clean  cluster.BrokerEpoch // of the clean-stop marker, which a start takes away
+	// previous is what the marker said when this life began.
+	previous cluster.BrokerEpoch
 	// attempt numbers registrations, so that a late answer is told from the newest.
 	attempt  int
 	lease    time.Duration
@@ -99,6 +101,7 @@ func (b *broker) start() {
 	}
 	b.up, b.life = true, b.life+1
 	b.paused = 0
+	b.previous, b.clean = b.clean, cluster.NoBrokerEpoch
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
 	b.parts, b.in, b.out, b.offline, b.damaged = nil, nil, nil, nil, nil
 	b.w.note("start", int64(b.id), int64(b.life))
@@ -160,7 +163,7 @@ func (b *broker) register() {
 	attempt, life := b.attempt, b.life
 	cmd := cluster.RegisterBroker{
 		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: cluster.IncarnationID{2, byte(b.id + 1), byte(b.life), byte(b.life >> 8)}, MinLevel: 1, MaxLevel: 1},
-		PreviousEpoch: b.clean, Damaged: slices.Clone(b.damaged),
+		PreviousEpoch: b.previous, Damaged: slices.Clone(b.damaged),
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
 		cmd.PreviousEpoch = b.epoch // this life goes on
@@ -189,7 +192,7 @@ func (b *broker) registered(attempt int, epoch cluster.BrokerEpoch) {
 		return
 	}
 	b.attempt++ // no more answers are waited for
-	b.epoch, b.clean = epoch, cluster.NoBrokerEpoch
+	b.epoch = epoch
 	b.w.note("registered", int64(b.id), int64(epoch))
 	b.learn(b.image)
 	for _, in := range b.in {

@@ -17,7 +17,7 @@ import (
 )
 
 // traceTail is how many of the last events -v shows.
-const traceTail = 200
+const traceTail = 400
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
