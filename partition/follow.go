@@ -84,22 +84,29 @@ func (p *Partition) Subscribe(follower cluster.BrokerID, epoch cluster.BrokerEpo
 		sink.Refused(session.Refused{ID: s.ID, Code: cluster.CodeStorage, LeaderEpoch: record.NoEpoch, LogStart: -1})
 		return
 	}
+	for _, have := range p.subs {
+		if have.follower == follower && (have.epoch > epoch || have.epoch == epoch && have.id > s.ID) {
+			// From a stream that has a successor. To let it replace the newer subscription would leave the follower without data.
+			sink.Refused(session.Refused{ID: s.ID, Code: cluster.CodeStaleBrokerEpoch, LeaderEpoch: record.NoEpoch, LogStart: -1})
+			return
+		}
+	}
 	p.endGather()
 	p.dropSubscription(follower)
-	p.subs = append(p.subs, subscription{follower: follower, id: s.ID, sink: sink})
+	p.subs = append(p.subs, subscription{follower: follower, epoch: epoch, id: s.ID, sink: sink})
 	p.step(&replication.SubscribeRequested{Follower: follower, Epoch: epoch, Subscribe: s})
 }
 
-// Unsubscribe ends a follower's subscription.
-func (p *Partition) Unsubscribe(follower cluster.BrokerID, id session.SubscriptionID) {
+// Unsubscribe ends one subscription of a follower, unless another has taken its place.
+func (p *Partition) Unsubscribe(follower cluster.BrokerID, epoch cluster.BrokerEpoch, id session.SubscriptionID) {
 	for _, s := range p.subs {
-		if s.follower == follower && s.id == id {
+		if s.follower == follower && s.epoch == epoch && s.id == id {
 			p.dropSubscription(follower)
 			break
 		}
 	}
 	if p.broken == nil {
-		p.Step(&replication.Unsubscribed{Follower: follower, ID: id})
+		p.Step(&replication.Unsubscribed{Follower: follower, Epoch: epoch, ID: id})
 	}
 }
 

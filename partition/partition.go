@@ -81,6 +81,7 @@ type inputs struct {
 // subscription is one admitted follower.
 type subscription struct {
 	follower cluster.BrokerID
+	epoch    cluster.BrokerEpoch
 	id       session.SubscriptionID
 	sink     fetcher.Sink
 	admitted bool

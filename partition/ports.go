@@ -61,9 +61,9 @@ func (m *Manager) Subscribe(follower cluster.BrokerID, epoch cluster.BrokerEpoch
 }
 
 // Unsubscribe implements fetcher.Source.
-func (m *Manager) Unsubscribe(follower cluster.BrokerID, tp cluster.TopicPartition, id session.SubscriptionID) {
+func (m *Manager) Unsubscribe(follower cluster.BrokerID, epoch cluster.BrokerEpoch, tp cluster.TopicPartition, id session.SubscriptionID) {
 	if r, ok := m.Get(tp); ok {
-		r.put(message{kind: kindUnsubscribe, other: &unsubscriber{follower: follower, id: id}}, 0)
+		r.put(message{kind: kindUnsubscribe, other: &unsubscriber{follower: follower, epoch: epoch, id: id}}, 0)
 	}
 }
 

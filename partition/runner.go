@@ -84,6 +84,7 @@ type subscriber struct {
 
 type unsubscriber struct {
 	follower cluster.BrokerID
+	epoch    cluster.BrokerEpoch
 	id       session.SubscriptionID
 }
 
@@ -243,7 +244,7 @@ func (r *Runner) handle(m *message) {
 		p.Subscribe(s.follower, s.epoch, s.request, s.sink)
 	case kindUnsubscribe:
 		u := m.other.(*unsubscriber)
-		p.Unsubscribe(u.follower, u.id)
+		p.Unsubscribe(u.follower, u.epoch, u.id)
 	case kindInput:
 		if p.broken == nil {
 			p.Step(m.other.(replication.Input))

@@ -331,7 +331,7 @@ func (l *e2eLog) Subscribe(_ cluster.BrokerID, _ cluster.BrokerEpoch, s session.
 	sink.Accepted(s.ID, e2eReader{l: l, tp: s.Partition})
 }
 
-func (l *e2eLog) Unsubscribe(_ cluster.BrokerID, p cluster.TopicPartition, id session.SubscriptionID) {
+func (l *e2eLog) Unsubscribe(_ cluster.BrokerID, _ cluster.BrokerEpoch, p cluster.TopicPartition, id session.SubscriptionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sinks[p].id == id {

@@ -95,6 +95,7 @@ type SubscribeRequested struct {
 // Unsubscribed says that a subscription has ended: the follower asked, or its stream broke.
 type Unsubscribed struct {
 	Follower cluster.BrokerID
+	Epoch    cluster.BrokerEpoch // of the life that had subscribed
 	ID       session.SubscriptionID
 }
 

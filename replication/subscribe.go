@@ -100,7 +100,7 @@ func (r *Replica) unsubscribed(in *Unsubscribed) {
 	if r.role != Leader {
 		return
 	}
-	if f := r.follower(in.Follower); f != nil && f.Subscribed && f.ID == in.ID {
+	if f := r.follower(in.Follower); f != nil && f.Subscribed && f.ID == in.ID && f.SubscribedEpoch == in.Epoch {
 		f.Subscribed = false
 	}
 }

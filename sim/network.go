@@ -87,7 +87,10 @@ type stream struct {
 	ends   [2]node
 	lanes  [2]lane // by the sending end
 	broken bool
-	onEnd  [2]func() // what an end does when it learns that the stream is gone
+	// lingers says that what was under way when the stream broke still arrives, at an end that has not learnt of it: it was in a buffer there.
+	lingers bool
+	learnt  [2]bool
+	onEnd   [2]func() // what an end does when it learns that the stream is gone
 }
 
 // lane is one direction of a stream.
@@ -126,13 +129,14 @@ func (s *stream) send(end int, deliver func()) {
 		s.breakUp() // a reset
 		return
 	}
-	s.deliver(l, deliver)
+	s.deliver(end, deliver)
 }
 
-func (s *stream) deliver(l *lane, deliver func()) {
+func (s *stream) deliver(end int, deliver func()) {
+	l := &s.lanes[end]
 	l.last = max(l.last, s.n.now+s.n.delay())
 	s.n.at(l.last, func() {
-		if !s.broken {
+		if !s.broken || s.lingers && !s.learnt[1-end] {
 			deliver()
 		}
 	})
@@ -147,7 +151,7 @@ func (s *stream) resume(d direction) {
 		held := s.lanes[end].held
 		s.lanes[end].held = nil
 		for _, f := range held {
-			s.deliver(&s.lanes[end], f)
+			s.deliver(end, f)
 		}
 	}
 }
@@ -165,9 +169,17 @@ func (s *stream) breakUp() {
 			break
 		}
 	}
-	for _, f := range s.onEnd {
-		if f != nil {
-			s.n.after(s.n.delay(), f)
+	s.lingers = s.n.chance(500)
+	for end := range s.onEnd {
+		d := s.n.delay()
+		if s.n.chance(200) {
+			d = s.n.between(10*time.Millisecond, stallLimit) // it takes a silence to notice
 		}
+		s.n.after(d, func() {
+			s.learnt[end] = true
+			if f := s.onEnd[end]; f != nil {
+				f()
+			}
+		})
 	}
 }

@@ -294,7 +294,7 @@ func (o *outgoing) drainSoon() {
 
 // receive takes a frame from the follower.
 func (o *outgoing) receive(up session.Up) {
-	if o.conn.broken {
+	if o.conn.learnt[1] {
 		return
 	}
 	switch f := up.(type) {
@@ -331,7 +331,7 @@ func (o *outgoing) receive(up session.Up) {
 
 func (o *outgoing) unsubscribe(tp cluster.TopicPartition, id session.SubscriptionID) {
 	if r := o.b.replica(tp); r != nil {
-		r.post(func() { r.Unsubscribe(o.follower, id) })
+		r.post(func() { r.Unsubscribe(o.follower, o.epoch, id) })
 	}
 }
 

@@ -238,7 +238,7 @@ func (s *source) Subscribe(_ cluster.BrokerID, _ cluster.BrokerEpoch, sub sessio
 	sink.Accepted(sub.ID, &reader{s: s, tp: sub.Partition})
 }
 
-func (s *source) Unsubscribe(_ cluster.BrokerID, p cluster.TopicPartition, id session.SubscriptionID) {
+func (s *source) Unsubscribe(_ cluster.BrokerID, _ cluster.BrokerEpoch, p cluster.TopicPartition, id session.SubscriptionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sinks[p].id == id {

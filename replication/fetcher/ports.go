@@ -66,7 +66,9 @@ type Position struct {
 type Source interface {
 	// Subscribe asks the leader's core to admit a follower. The answer comes through sink, from any goroutine, perhaps before Subscribe returns.
 	Subscribe(follower cluster.BrokerID, epoch cluster.BrokerEpoch, s session.Subscribe, sink Sink)
-	Unsubscribe(follower cluster.BrokerID, tp cluster.TopicPartition, id session.SubscriptionID)
+	// Unsubscribe ends one subscription, and no other: the end of a stream may be noticed after the follower has subscribed on the next one, even in
+	// its next life.
+	Unsubscribe(follower cluster.BrokerID, epoch cluster.BrokerEpoch, tp cluster.TopicPartition, id session.SubscriptionID)
 	Ack(follower cluster.BrokerID, epoch cluster.BrokerEpoch, tp cluster.TopicPartition, leaderEpoch record.LeaderEpoch, a session.Ack)
 }
 

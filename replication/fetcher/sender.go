@@ -52,7 +52,7 @@ func (s *Sender) Serve(follower cluster.BrokerID, epoch cluster.BrokerEpoch, str
 	close(o.done)
 	writer.Wait()
 	for _, sub := range o.end() {
-		s.cfg.Source.Unsubscribe(follower, sub.Partition, sub.ID)
+		s.cfg.Source.Unsubscribe(follower, epoch, sub.Partition, sub.ID)
 	}
 	s.cfg.Log.Info("follower disconnected", "follower", follower, "broker_epoch", epoch, "err", err)
 }
@@ -146,7 +146,7 @@ func (o *outgoing) subscribe(s session.Subscribe) error {
 	delete(o.readers, old)
 	o.mu.Unlock()
 	if superseded {
-		o.source.Unsubscribe(o.follower, s.Partition, old)
+		o.source.Unsubscribe(o.follower, o.epoch, s.Partition, old)
 	}
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (o *outgoing) unsubscribe(id session.SubscriptionID) {
 	ready := o.core.Ready() // its credit is free again
 	o.mu.Unlock()
 	if ok {
-		o.source.Unsubscribe(o.follower, tp, id)
+		o.source.Unsubscribe(o.follower, o.epoch, tp, id)
 	}
 	if ready {
 		o.signal()
@@ -260,7 +260,7 @@ func (o *outgoing) unreadable(send session.Send, err error) {
 	}
 	o.mu.Unlock()
 	if ok {
-		o.source.Unsubscribe(o.follower, tp, send.ID)
+		o.source.Unsubscribe(o.follower, o.epoch, tp, send.ID)
 	}
 }
 

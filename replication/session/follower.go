@@ -33,7 +33,7 @@ type Follower struct {
 	backoff   Backoff
 	wants     map[cluster.TopicPartition]*want
 	byID      map[SubscriptionID]*want
-	lastID    SubscriptionID // on the present stream
+	lastID    SubscriptionID // over all streams: what is late from an earlier one must not be taken for the present subscription's
 	connected bool
 	due       dueHeap
 	seq       uint64
@@ -115,7 +115,6 @@ func (f *Follower) Wants(w Wanted) bool {
 // Connected begins a stream: everything wanted is due.
 func (f *Follower) Connected(now time.Duration) {
 	f.connected = true
-	f.lastID = 0
 	f.clearFrames()
 	for _, w := range f.sorted() {
 		w.retries = 0

@@ -9,8 +9,8 @@ import (
 // and the leader sends batches as they are appended, bounded by the bytes that the follower has not yet acknowledged as appended. Frames
 // are plain values; package peer gives them bytes.
 
-// SubscriptionID numbers a subscription on one stream. The follower chooses it, never twice on a stream, so that frames of an ended
-// subscription are told from those of its successor.
+// SubscriptionID numbers a subscription on one stream. The follower chooses it, never twice in one life, so that frames and the
+// end of an earlier subscription, also on an earlier stream, are told from those of its successor.
 type SubscriptionID uint32
 
 // Up is a frame from follower to leader: Subscribe, Unsubscribe or Ack.
