@@ -19,6 +19,7 @@ type Config struct {
 	Rack            string   `key:"rack" doc:"Failure domain of this broker; replicas of a partition are spread over racks."`
 	Kafka           Door     `key:"kafka" doc:"Kafka protocol, for clients."`
 	GRPC            Door     `key:"grpc" doc:"Native gRPC API, for clients."`
+	GRPCReflection  bool     `key:"grpc-reflection" doc:"Let tools such as grpcurl ask the native API for its services. Off unless wanted: it tells strangers what is there."`
 	Peer            Door     `key:"peer" doc:"Brokers among themselves. Never open it to clients."`
 	HTTP            Door     `key:"http" doc:"Metrics, health and readiness."`
 	Log             Log      `key:"log" doc:"Logging, to standard error."`

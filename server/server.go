@@ -184,7 +184,7 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		Forward:     s.broker.Forwarded,
 		Replication: s.broker.ServeFollower,
 	})
-	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes}, s.broker, s.meters, s.log)
+	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, Reflection: s.cfg.GRPCReflection}, s.broker, s.meters, s.log)
 	return s.broker.Start(ctx)
 }
 

@@ -95,7 +95,7 @@ func devConfig(f devFlags, i int) config.Config {
 	at := func(offset int) string { return fmt.Sprintf("127.0.0.1:%d", f.basePort+portStep*i+offset) }
 	cfg.ID, cfg.Data = int32(i), filepath.Join(f.data, fmt.Sprintf("broker-%d", i))
 	cfg.Kafka.Addr, cfg.Peer.Addr, cfg.GRPC.Addr, cfg.HTTP.Addr = at(0), at(1), at(2), at(9644-devBasePort)
-	cfg.Log.Level, cfg.Topic.AutoCreate, cfg.Shutdown.Drain = f.logLevel, true, time.Second
+	cfg.Log.Level, cfg.Topic.AutoCreate, cfg.GRPCReflection, cfg.Shutdown.Drain = f.logLevel, true, true, time.Second
 	if f.brokers > 1 {
 		cfg.BootstrapExpect = int32(f.brokers)
 		for j := range f.brokers {
