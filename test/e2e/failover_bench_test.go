@@ -18,7 +18,9 @@ func BenchmarkFailover(b *testing.B) {
 	for _, role := range []string{"leader", "follower", "controller", "controller-that-leads"} {
 		b.Run(role, func(b *testing.B) { benchEnd(b, role, (*Broker).Kill) })
 	}
-	b.Run("orderly-stop", func(b *testing.B) { benchEnd(b, "controller-that-leads", func(v *Broker) { v.Signal(syscall.SIGTERM) }) })
+	b.Run("orderly-stop", func(b *testing.B) {
+		benchEnd(b, "controller-that-leads", func(v *Broker) { v.Signal(syscall.SIGTERM) })
+	})
 }
 
 func benchEnd(b *testing.B, role string, end func(*Broker)) {
