@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/moldau-log/moldau/config"
+	"github.com/moldau-log/moldau/moldautest"
+)
+
+// numbers gives the lines 1 to n.
+func numbers(n int) string {
+	var out strings.Builder
+	for i := 1; i <= n; i++ {
+		fmt.Fprintln(&out, i)
+	}
+	return out.String()
+}
+
+func sorted(text string) []string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// TestProduceAndConsume goes through a real broker in this process.
+func TestProduceAndConsume(t *testing.T) {
+	broker := moldautest.Start(t)
+	must := func(stdin string, args ...string) result {
+		t.Helper()
+		got := cli(t, broker.GRPC, stdin, args...)
+		if got.code != exitDone {
+			t.Fatalf("moldau %v: exit %d\n%s", args, got.code, got.err)
+		}
+		return got
+	}
+	must("", "topic", "create", "numbers", "-p", "3")
+	sum := decodeAll[producedSummary](t, must(numbers(5000), "produce", "numbers", "-o", "json").out)
+	if len(sum) != 1 || sum[0].Acknowledged != 5000 || sum[0].Failed != 0 || sum[0].Bytes != int64(len(numbers(5000))-5000) {
+		t.Errorf("summary %+v", sum)
+	}
+	want := sorted(numbers(5000))
+	if got := sorted(must("", "consume", "numbers", "--exit-at-end").out); !slices.Equal(got, want) {
+		t.Errorf("consumed %d lines, want %d", len(got), len(want))
+	}
+	if got := decodeAll[recordShape](t, must("", "consume", "numbers", "-n", "7", "-o", "json").out); len(got) != 7 {
+		t.Errorf("-n 7 gave %d records", len(got))
+	}
+	// A group: 1000 records first, the rest later, none twice, and the committed offsets say so.
+	first := must("", "consume", "numbers", "-g", "readers", "-n", "1000").out
+	rest := must("", "consume", "numbers", "-g", "readers", "--exit-at-end").out
+	if got := sorted(first + rest); !slices.Equal(got, want) {
+		t.Errorf("the group consumed %d lines, want %d different ones", len(got), len(want))
+	}
+	group := decodeAll[groupDescriptionShape](t, must("", "group", "describe", "readers", "-o", "json").out)[0]
+	if group.Lag == nil || *group.Lag != 0 || len(group.Members) != 0 {
+		t.Errorf("the group after its end: %+v", group)
+	}
+	if got := must("", "consume", "numbers", "-g", "readers", "--exit-at-end"); got.out != "" {
+		t.Errorf("a group that is at the end read %d bytes", len(got.out))
+	}
+	// Keys, headers, partitions, and where each record went.
+	placed := decodeAll[producedShape](t, must("a:1\nb:2\nplain\n", "produce", "pairs", "--key-delimiter", ":", "-H", "x=y", "-v", "-o", "json").out)
+	if len(placed) != 3 {
+		t.Fatalf("-v printed %d records", len(placed))
+	}
+	lines := sorted(must("", "consume", "pairs", "--exit-at-end", "-f", `%K %k=%s %h\n`).out)
+	if want := []string{"-1 =plain x=y", "1 a=1 x=y", "1 b=2 x=y"}; !slices.Equal(lines, want) {
+		t.Errorf("pairs %q, want %q", lines, want)
+	}
+	must("one\ntwo\nthree\n", "produce", "numbers", "-p", "2")
+	if got := must("", "consume", "numbers", "-p", "2", "--from", "-2", "--exit-at-end").out; got != "two\nthree\n" {
+		t.Errorf("the last two of partition 2: %q", got)
+	}
+}
+
+func TestRecordsExitCodes(t *testing.T) {
+	broker := moldautest.Start(t, func(c *config.Config) { c.Topic.AutoCreate = false })
+	if got := cli(t, broker.GRPC, "", "topic", "create", "numbers", "-p", "1", "-c", "max.message.bytes=1000"); got.code != exitDone {
+		t.Fatal(got.err)
+	}
+	for _, c := range []struct {
+		name, stdin string
+		args        []string
+		code        int
+		says        []string
+	}{
+		{"no topic", "x\n", []string{"produce", "nope"}, exitNotFound, []string{"UNKNOWN_TOPIC", "moldau topic create"}},
+		{"no topic to read", "", []string{"consume", "nope"}, exitNotFound, []string{"UNKNOWN_TOPIC"}},
+		{"no partition", "x\n", []string{"produce", "numbers", "-p", "1"}, exitNotFound, []string{"no partition 1, the topic has 1"}},
+		{"too large", strings.Repeat("x", 2000) + "\n", []string{"produce", "numbers"}, exitFailure, []string{"1 of 1 records failed, 0 were acknowledged", "TOO_LARGE"}},
+		{"nothing there", "", []string{"consume", "numbers", "-n", "1", "--timeout", "200ms"}, exitTimeout, []string{"not done within 200ms"}},
+		{"offset that is not there", "", []string{"consume", "numbers", "--from", "99"}, exitFailure, []string{"OFFSET_OUT_OF_RANGE", "moldau topic describe numbers"}},
+		{"empty to its end", "", []string{"consume", "numbers", "--exit-at-end"}, exitDone, nil},
+	} {
+		got := cli(t, broker.GRPC, c.stdin, c.args...)
+		if got.code != c.code {
+			t.Errorf("%s: exit %d, want %d: %s", c.name, got.code, c.code, got.err)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(got.err, want) {
+				t.Errorf("%s: %q does not say %q", c.name, got.err, want)
+			}
+		}
+	}
+}
+
+// brokenPipe takes some bytes and then fails like a pipe whose reader has gone.
+type brokenPipe struct{ left int }
+
+func (b *brokenPipe) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, syscall.EPIPE
+	}
+	return len(p), nil
+}
+
+// TestClosedPipeCommitsNothingUnwritten: what could not be written is read again by the next member.
+func TestClosedPipeCommitsNothingUnwritten(t *testing.T) {
+	broker := moldautest.Start(t)
+	if got := cli(t, broker.GRPC, numbers(100), "produce", "numbers"); got.code != exitDone {
+		t.Fatal(got.err)
+	}
+	var errs bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &brokenPipe{}, err: &errs, environ: []string{"MOLDAU_SERVER=" + broker.GRPC}}
+	if code := run(t.Context(), []string{"consume", "numbers", "-g", "g", "-n", "100"}, a); code != exitDone {
+		t.Errorf("exit %d after a closed pipe: %s", code, errs.String())
+	}
+	if got := cli(t, broker.GRPC, "", "consume", "numbers", "-g", "g", "--exit-at-end"); !slices.Equal(sorted(got.out), sorted(numbers(100))) {
+		t.Errorf("the next member read %d bytes: %s", len(got.out), got.err)
+	}
+}
+
+// TestInterruptedProduceSaysWhatWasAcknowledged: what was read is waited for.
+func TestInterruptedProduceSaysWhatWasAcknowledged(t *testing.T) {
+	broker := moldautest.Start(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	in, feed := io.Pipe()
+	defer feed.Close()
+	go func() {
+		_, err := io.WriteString(feed, numbers(100))
+		if err == nil {
+			interrupt()
+		}
+	}()
+	var out, errs bytes.Buffer
+	a := &app{in: in, out: &out, err: &errs, environ: []string{"MOLDAU_SERVER=" + broker.GRPC}}
+	code := run(ctx, []string{"produce", "numbers", "-o", "json"}, a)
+	sum := decodeAll[producedSummary](t, out.String())
+	if len(sum) != 1 || sum[0].Records != sum[0].Acknowledged+sum[0].Failed || (code == exitDone) != (sum[0].Failed == 0) {
+		t.Errorf("exit %d, %+v, %s", code, sum, errs.String())
+	}
+}
