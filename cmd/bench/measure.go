@@ -147,15 +147,12 @@ func findEnd(ctx context.Context, c *client.Client, s *settings, p parts, partit
 	for i := range partitions {
 		req.Queries = append(req.Queries, &moldauv1.OffsetQuery{Topic: s.Topic, Partition: i, Spec: moldauv1.OffsetSpec_OFFSET_SPEC_LATEST})
 	}
-	resp, err := c.ListOffsets(ctx, req)
+	offsets, err := listOffsets(ctx, c, req)
 	if err != nil {
 		return nil, fmt.Errorf("find the end of %s: %w", s.Topic, err)
 	}
 	end, total := drainEnd{}, int64(0)
-	for _, o := range resp.GetOffsets() {
-		if err := client.FromWire(o.GetError()); err != nil {
-			return nil, fmt.Errorf("find the end of %s: %w", s.Topic, err)
-		}
+	for _, o := range offsets {
 		end[o.GetPartition()] = o.GetOffset()
 		total += o.GetOffset()
 	}
@@ -163,4 +160,31 @@ func findEnd(ctx context.Context, c *client.Client, s *settings, p parts, partit
 		return nil, fmt.Errorf("topic %s is empty: produce to it first", s.Topic)
 	}
 	return end, nil
+}
+
+// retryPause is the time between two questions while a partition has no leader that answers.
+const retryPause = 50 * time.Millisecond
+
+// listOffsets asks again while a partition is refused for a reason that passes.
+func listOffsets(ctx context.Context, c *client.Client, req *moldauv1.ListOffsetsRequest) ([]*moldauv1.ListedOffset, error) {
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	for {
+		resp, err := c.ListOffsets(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		var refused *client.Error
+		for _, o := range resp.GetOffsets() {
+			if errors.As(client.FromWire(o.GetError()), &refused) {
+				break
+			}
+		}
+		if refused == nil {
+			return resp.GetOffsets(), nil
+		}
+		if !refused.Retriable || !pause(ctx, retryPause) {
+			return nil, refused
+		}
+	}
 }
