@@ -24,6 +24,8 @@ type Consumer struct {
 	wg       sync.WaitGroup
 	member   *member // nil without a group
 	rest     reading // of the polling goroutine
+	// committing has room for the one commit that may be on its way: an older position must not overtake a newer one.
+	committing chan struct{}
 
 	mu      sync.Mutex // guards what follows
 	parts   map[TopicPartition]*partConsumer
@@ -87,7 +89,7 @@ func (c *Client) NewConsumer(opts ...ConsumerOption) (*Consumer, error) {
 	k := &Consumer{
 		c: c, cfg: cfg, out: make(chan chunk, outDepth), wake: make(chan struct{}, 1), tellWake: make(chan struct{}, 1),
 		parts: map[TopicPartition]*partConsumer{}, streams: map[string]*fetchStream{}, known: map[string]int{},
-		read: map[string]bool{}, placed: make(chan struct{}, 1), epochChanged: make(chan struct{}),
+		read: map[string]bool{}, placed: make(chan struct{}, 1), epochChanged: make(chan struct{}), committing: make(chan struct{}, 1),
 	}
 	k.ctx, k.cancel = context.WithCancel(c.ctx)
 	for tp, start := range cfg.partitions {

@@ -168,7 +168,7 @@ func (k *Consumer) fetchCommitted(ctx context.Context) (map[TopicPartition]*mold
 
 // Commit stores the positions of a group member: everything that Poll has returned. With auto-commit there is no need to call it.
 func (k *Consumer) Commit(ctx context.Context) error {
-	return k.commit(ctx, nil, func(p *partConsumer) int64 { return p.position })
+	return k.commit(ctx, nil, deliveredOffset)
 }
 
 // CommitOffsets stores given positions: the next offsets to consume.
@@ -182,6 +182,12 @@ func (k *Consumer) CommitOffsets(ctx context.Context, offsets map[TopicPartition
 }
 
 func processedOffset(p *partConsumer) int64 { return p.processed }
+
+// deliveredOffset is for whoever says that what was delivered is processed; the next auto-commit must not go back behind it.
+func deliveredOffset(p *partConsumer) int64 {
+	p.processed = p.position
+	return p.position
+}
 
 // errNoGroup reports a commit by a consumer that is in no group.
 var errNoGroup = errors.New("client: commit: the consumer is in no group")
@@ -197,6 +203,12 @@ func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.c.cfg.requestTimeout)
 	defer cancel()
+	select {
+	case k.committing <- struct{}{}:
+		defer func() { <-k.committing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for {
 		req, parts, changed := k.gather(tps, offset)
 		if len(req.Offsets) == 0 {
