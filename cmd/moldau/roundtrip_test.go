@@ -111,6 +111,33 @@ func TestRecordsExitCodes(t *testing.T) {
 	}
 }
 
+// TestEndCommitsExactlyWhatWasWritten ends members soon after they have joined, when their first commit of where they begin may still be on its way:
+// it must not overtake the last one.
+func TestEndCommitsExactlyWhatWasWritten(t *testing.T) {
+	broker := moldautest.Start(t)
+	if got := cli(t, broker.GRPC, "", "topic", "create", "numbers", "-p", "3"); got.code != exitDone {
+		t.Fatal(got.err)
+	}
+	if got := cli(t, broker.GRPC, numbers(5000), "produce", "numbers"); got.code != exitDone {
+		t.Fatal(got.err)
+	}
+	for i := range 30 {
+		group := fmt.Sprintf("group-%d", i)
+		if got := cli(t, broker.GRPC, "", "consume", "numbers", "-g", group, "-n", "1000"); got.code != exitDone {
+			t.Fatalf("exit %d: %s", got.code, got.err)
+		}
+		committed := int64(0)
+		for _, o := range decodeAll[groupDescriptionShape](t, cli(t, broker.GRPC, "", "group", "describe", group, "-o", "json").out)[0].Offsets {
+			if o.CommittedOffset != nil {
+				committed += *o.CommittedOffset
+			}
+		}
+		if committed != 1000 {
+			t.Errorf("%s: %d records are committed, 1000 were written", group, committed)
+		}
+	}
+}
+
 // brokenPipe takes some bytes and then fails like a pipe whose reader has gone.
 type brokenPipe struct{ left int }
 
