@@ -72,6 +72,9 @@ const (
 	maxPartitionsNamed = 100000
 )
 
+// maxUnreadResults bounds the results of one Produce stream that wait to be sent, so that a client that never reads holds about 2 MiB, not the heap.
+const maxUnreadResults = 16384
+
 // Times of single requests.
 const (
 	defaultProduceTimeout = 30 * time.Second

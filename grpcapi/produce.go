@@ -30,6 +30,7 @@ type produceStream struct {
 	stream  grpc.ServerStream
 	ctx     context.Context
 	window  *budget // bytes unanswered on this stream
+	unread  *budget // batches whose result is not sent yet
 	checker batchChecker
 	wake    chan struct{} // capacity 1: results wait, or taking has ended
 
@@ -43,7 +44,8 @@ type produceStream struct {
 // Produce handles the stream of batches.
 func (l *logService) Produce(stream grpc.BidiStreamingServer[moldauv1.ProduceRequest, moldauv1.ProduceResponse]) error {
 	p := &produceStream{
-		s: l.Server, stream: stream, ctx: stream.Context(), window: newBudget(l.cfg.WindowBytes), wake: make(chan struct{}, 1),
+		s: l.Server, stream: stream, ctx: stream.Context(), window: newBudget(l.cfg.WindowBytes), unread: newBudget(maxUnreadResults),
+		wake: make(chan struct{}, 1),
 	}
 	p.checker = batchChecker{s: l.Server}
 	if err := stream.SendMsg(&grpcframe.Results{WindowBytes: int64(l.cfg.WindowBytes)}); err != nil {
@@ -68,6 +70,7 @@ func (p *produceStream) send() error {
 			if err := p.stream.SendMsg(&grpcframe.Results{Results: results}); err != nil {
 				return err
 			}
+			p.unread.give(len(results))
 			spare = results
 			continue
 		}
@@ -115,7 +118,8 @@ func (p *produceStream) take() error {
 	}
 }
 
-// handle gives one batch to the broker, or refuses it. It waits while too much is unanswered: then the client's flow control window fills.
+// handle gives one batch to the broker, or refuses it. It waits while too much is unanswered, or answered and not read by the client: then the client's flow
+// control window fills.
 func (p *produceStream) handle(f *grpcframe.Produce) error {
 	start := time.Now()
 	ref := broker.TopicRef{ID: cluster.TopicID(f.TopicID), Name: f.Topic}
@@ -124,6 +128,9 @@ func (p *produceStream) handle(f *grpcframe.Produce) error {
 	size := 0
 	if batch != nil {
 		size = len(*batch)
+	}
+	if err := p.unread.take(p.ctx, 1); err != nil {
+		return err
 	}
 	if err := p.window.take(p.ctx, size); err != nil {
 		return err
