@@ -3,8 +3,6 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"io"
-	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/record"
@@ -180,14 +178,7 @@ func (r replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Ran
 		if slice.Len() == 0 {
 			return nil, from, v.highWatermark, v.logStart, nil
 		}
-		out, end, err := bounded(slice)
-		if errors.Is(err, segment.ErrStaleView) && attempt < staleRetries {
-			continue
-		}
-		if err != nil {
-			return nil, 0, 0, 0, &replicaReadError{code: readCode(err), err: err}
-		}
-		return out, end, v.highWatermark, v.logStart, nil
+		return slice, slice.Next(), v.highWatermark, v.logStart, nil
 	}
 }
 
@@ -201,50 +192,4 @@ func (e *replicaReadError) Error() string { return "partition: read for a follow
 
 func (e *replicaReadError) Unwrap() []error {
 	return []error{e.err, cluster.Refuse(e.code, e.err.Error())}
-}
-
-// memoryRange is a range of batches in a borrowed buffer.
-type memoryRange struct{ bytes []byte }
-
-// keptRange bounds the buffers that are kept for the next read.
-const keptRange = 2 << 20
-
-// ranges are the buffers of replica reads: a leader under load reads all the time.
-var ranges = sync.Pool{New: func() any { return new(memoryRange) }}
-
-func (m *memoryRange) Len() int { return len(m.bytes) }
-
-func (m *memoryRange) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(m.bytes)
-	return int64(n), err
-}
-
-func (m *memoryRange) AppendTo(dst []byte) ([]byte, error) { return append(dst, m.bytes...), nil }
-
-func (m *memoryRange) Release() {
-	if cap(m.bytes) <= keptRange {
-		m.bytes = m.bytes[:0]
-		ranges.Put(m)
-	}
-}
-
-// bounded reads a slice and finds where it ends. A slice does not know; its batches do.
-func bounded(s segment.Slice) (fetcher.Range, record.Offset, error) {
-	defer s.Release()
-	m := ranges.Get().(*memoryRange)
-	var err error
-	if m.bytes, err = s.AppendTo(m.bytes[:0]); err != nil {
-		m.Release()
-		return nil, 0, err
-	}
-	var end record.Offset
-	for rest := m.bytes; len(rest) > 0; {
-		b, err := record.Parse(rest)
-		if err != nil {
-			m.Release()
-			return nil, 0, err
-		}
-		end, rest = b.NextOffset(), rest[b.Size():]
-	}
-	return m, end, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/record"
 )
 
 // Slice is a range of whole batches in one segment file, with a counted reference on it: however the log is truncated, rolled or
@@ -18,10 +19,14 @@ type Slice struct {
 	handle   vfs.File
 	position int64
 	length   int
+	next     record.Offset
 }
 
 // Len is the number of bytes.
 func (s Slice) Len() int { return s.length }
+
+// Next is the offset after the last batch of the range: where a reader goes on. It means nothing for an empty Slice.
+func (s Slice) Next() record.Offset { return s.next }
 
 // File returns the descriptor and the position in it, for sendfile with an explicit offset; false when there is no descriptor to send
 // from. It is good until Release. The caller does not move its file offset. A send that comes back short means that the log was

@@ -62,7 +62,7 @@ func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, er
 		return Slice{}, err
 	}
 	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max)}
-	position, length, err := r.locate()
+	position, length, next, err := r.locate()
 	if err != nil {
 		s.file.release()
 		return Slice{}, err
@@ -74,7 +74,7 @@ func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, er
 		s.file.release()
 		return Slice{}, nil
 	}
-	return Slice{file: s.file, handle: h, position: position, length: int(length)}, nil
+	return Slice{file: s.file, handle: h, position: position, length: int(length), next: next}, nil
 }
 
 // reader finds the bytes for one Read.
@@ -85,25 +85,25 @@ type reader struct {
 	max         int64
 }
 
-// locate returns where the answer begins and how long it is. What is walked over to find it is verified with it, because a header that
+// locate returns where the answer begins, how long it is, and the offset after it. What is walked over to find it is verified with it, because a header that
 // is not covered by a checked chain could point anywhere.
-func (r *reader) locate() (position, length int64, err error) {
+func (r *reader) locate() (position, length int64, next record.Offset, err error) {
 	s := r.segment
 	entry, err := s.entryFor(r.handle, r.from)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	w := s.walk(r.handle, int64(entry.position))
 	defer w.close()
 	first, position, err := r.seek(w)
 	if err != nil || first.next > r.limit {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	end, err := r.extend(w, position+first.size, position+r.max)
+	end, next, err := r.extend(w, position+first.size, first.next, position+r.max)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	return position, end - position, s.verify(r.handle, int64(entry.position), end)
+	return position, end - position, next, s.verify(r.handle, int64(entry.position), end)
 }
 
 // seek steps to the batch that holds from.
@@ -119,24 +119,30 @@ func (r *reader) seek(w *walker) (head, int64, error) {
 	}
 }
 
-// extend returns the end of the last whole batch before the byte and offset limits.
-func (r *reader) extend(w *walker, end, byteLimit int64) (int64, error) {
+// extend returns the end of the last whole batch before the byte and offset limits, and the offset after it; end and next are those of the first batch.
+func (r *reader) extend(w *walker, end int64, next record.Offset, byteLimit int64) (int64, record.Offset, error) {
 	s := r.segment
 	if s.size <= byteLimit && s.end <= r.limit {
-		return s.size, nil
+		return s.size, s.end, nil
 	}
-	end = r.leap(w, end, byteLimit)
+	leapt := r.leap(w, end, byteLimit)
+	if leapt != end {
+		end, next = leapt, -1 // what comes before is not known; the batch that begins here tells
+	}
 	for end < s.size {
 		h, position, err := w.next()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if position+h.size > byteLimit || h.next > r.limit {
+			if next < 0 {
+				next = h.base
+			}
 			break
 		}
-		end = position + h.size
+		end, next = position+h.size, h.next
 	}
-	return end, nil
+	return end, next, nil
 }
 
 // leap moves the walk to the last index entry at hand that surely lies before both limits, so that a large read of small batches does
