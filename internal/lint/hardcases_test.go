@@ -1,0 +1,68 @@
+package lint
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mustBeCovered are the cases that docs/hard-cases.md has to have a row for. A case that becomes testable is added here with its row.
+var mustBeCovered = strings.Fields(`1 5 6 8 9 12 13 17 18 20 24 26 27 29 31 32 34 35 38 39 40 43 44 45 46 48 49 50 53 55 57 58 59 62 63 65 66 68 70 71 72 79
+	81 82 83 84 85 87 89 90 91 100 102 115 121 123 125 127 128 130 141 142 143 144 145 146 147 148 149 150 151 152
+	I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11 I12`)
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// TestHardCasesAreCovered: every place that docs/hard-cases.md names is there, and every case that it must have has one.
+func TestHardCasesAreCovered(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "docs", "hard-cases.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var covered []string
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || strings.HasPrefix(cells[1], "-") || !strings.ContainsAny(cells[1], "0123456789") {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimSpace(cells[1]), ":")
+		if slices.Contains(covered, name) {
+			t.Errorf("case %s has two rows", name)
+		}
+		covered = append(covered, name)
+		places := strings.Split(cells[len(cells)-2], "<br>")
+		for _, place := range places {
+			checkPlace(t, name, quoted.FindAllStringSubmatch(place, -1))
+		}
+	}
+	for _, name := range mustBeCovered {
+		if !slices.Contains(covered, name) {
+			t.Errorf("case %s has no row", name)
+		}
+	}
+}
+
+// checkPlace looks for a file, and for the test in it if one is named.
+func checkPlace(t *testing.T, name string, words [][]string) {
+	t.Helper()
+	if len(words) == 0 || len(words) > 2 {
+		t.Errorf("case %s: a place is a file, or a file and a test in it", name)
+		return
+	}
+	file := words[0][1]
+	text, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(file)))
+	if err != nil {
+		t.Errorf("case %s: %v", name, err)
+		return
+	}
+	if strings.HasSuffix(file, "_test.go") != (len(words) == 2) {
+		t.Errorf("case %s: name the test in %s, and none in a scenario", name, file)
+		return
+	}
+	if len(words) == 2 && !strings.Contains(string(text), "func "+words[1][1]+"(t *testing.T)") {
+		t.Errorf("case %s: %s has no test %s", name, file, words[1][1])
+	}
+}
