@@ -249,3 +249,49 @@ func TestCase53_ReassignmentSurvivesTheController(t *testing.T) {
 	c.checkAcknowledged(load)
 	c.sameReplicas()
 }
+
+// TestCase145_NoQuorum: with two of three brokers gone there is no controller. A partition whose whole ISR is on the third goes on with acks=isr, for as long
+// as that lasts; with acks=leader, and for the latest offset, its leader stops when its lease is over, since it cannot know that it still leads.
+func TestCase145_NoQuorum(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 3)
+	c.Must("topic", "create", "alone", "--assignment", "0")
+	b := c.Brokers[0]
+	isr := b.Client(t)
+	leader := b.Client(t, client.WithAcks(client.AcksLeader), client.WithDeliveryTimeout(time.Second))
+	for _, cl := range []*client.Client{isr, leader} { // both have a producer id and know the leader from before
+		if err := cl.ProduceSync(patient(t), value("alone", 0, "before")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Brokers[1].Kill()
+	c.Brokers[2].Kill()
+	Eventually(t, func() error {
+		_, err := logEnd(patient(t), isr, "alone", 0)
+		if err == nil {
+			return errors.New("the leader still answers for its latest offset")
+		}
+		return nil
+	})
+	for range 20 {
+		if err := isr.ProduceSync(patient(t), value("alone", 0, "during")); err != nil {
+			t.Fatalf("acks=isr without a quorum: %v", err)
+		}
+	}
+	if err := leader.ProduceSync(patient(t), value("alone", 0, "unsure")); err == nil {
+		t.Error("acks=leader is answered although nobody can say who leads")
+	}
+	c.Brokers[1].Start()
+	c.Brokers[2].Start()
+	c.WaitHealthy()
+	got := c.values("alone")
+	during := 0
+	for _, v := range got {
+		if v == "during" {
+			during++
+		}
+	}
+	if during != 20 {
+		t.Errorf("%d of 20 acknowledged records are there: %v", during, got)
+	}
+}

@@ -45,6 +45,9 @@ func TestCase55And149_TopicMadeAgainWhileABrokerIsDown(t *testing.T) {
 		t.Fatalf("broker 2 has %v of topic %s", away.directories(old), old)
 	}
 	c.awaitFenced(2)
+	if out := c.CLI("cluster", "health"); out.Code != 10 {
+		t.Errorf("cluster health with a broker away: exit %d, want 10", out.Code)
+	}
 	c.Must("topic", "delete", "orders")
 	c.Must("topic", "create", "orders", "-p", "3", "-r", "2", "-c", "min.insync.replicas=1")
 	c.MustWith("fresh-1\nfresh-2\n", "produce", "orders")
