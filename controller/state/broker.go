@@ -15,6 +15,9 @@ func (a *apply) registerBroker(c cluster.RegisterBroker) cluster.Result {
 	if res := a.checkRegistration(c, before); res.Code != cluster.CodeNone {
 		return res
 	}
+	if known && repeated(c, before) {
+		return cluster.Result{BrokerEpoch: before.Epoch}
+	}
 	now := c.Broker
 	now.Listeners = slices.Clone(now.Listeners)
 	now.Epoch = cluster.BrokerEpoch(a.index)
@@ -55,6 +58,12 @@ func (a *apply) checkRegistration(c cluster.RegisterBroker, before *cluster.Brok
 		}
 	}
 	return cluster.Result{}
+}
+
+// repeated reports whether this run of the broker is registered already and does not ask to be registered anew: a registration of unknown outcome is
+// sent again, and either copy may come late. A second epoch would contradict the clean-stop marker that the first is written into.
+func repeated(c cluster.RegisterBroker, before *cluster.Broker) bool {
+	return c.Broker.Incarnation == before.Incarnation && c.Broker.Directory == before.Directory && c.PreviousEpoch != before.Epoch
 }
 
 // outdated reports whether the directory is older than what the controller knows of this broker: its clean-stop marker names a life before
