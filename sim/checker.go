@@ -188,12 +188,27 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	if now.Role != before.Role || now.LeaderEpoch != before.LeaderEpoch {
 		c.w.note("role", int64(r.b.id), int64(r.tp.Partition), int64(now.Role), int64(now.LeaderEpoch), int64(now.LogEnd), int64(now.HighWatermark))
 	}
+	if goesOn && now.HighWatermark > before.HighWatermark {
+		c.onDisk(r)
+	}
 	if leads && !goesOn {
 		c.leads(r)
 		c.complete(r)
 	}
 	if int64(now.HighWatermark) > r.seen && (leads || now.Role == partition.RoleFollower) {
 		c.compare(r)
+	}
+}
+
+// onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it.
+func (c *checker) onDisk(r *replica) {
+	for _, id := range r.at.ISR {
+		b := c.w.brokers[id]
+		m := b.replica(r.tp)
+		if b.up && m != nil && m.at.LeaderEpoch == r.at.LeaderEpoch && m.at.Role != partition.RoleOffline && m.at.Flushed < r.at.HighWatermark {
+			c.fail("I1: the watermark of leader %d of partition %d is %d, broker %d is in sync and has flushed %d",
+				r.b.id, r.tp.Partition, r.at.HighWatermark, id, m.at.Flushed)
+		}
 	}
 }
 

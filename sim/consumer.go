@@ -141,7 +141,7 @@ type asker struct {
 func (a *asker) ask() {
 	w, tp := a.l.w, a.to.tp
 	a.attempt++
-	if w.chance(50) {
+	if w.chance(40) {
 		a.to.refresh()
 	}
 	attempt, floor := a.attempt, a.l.latest[tp.Partition]

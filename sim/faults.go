@@ -17,10 +17,11 @@ type mixture struct {
 	flushTime           []time.Duration // of each broker's disk, at most
 }
 
-// faultKinds is how many there are in World.fault, and powerCutOfAllKind is one of them.
+// faultKinds is how many there are in World.fault; the others are two of them.
 const (
-	faultKinds        = 12
-	powerCutOfAllKind = 2
+	faultKinds           = 14
+	powerCutOfAllKind    = 2
+	cutWhileFlushingKind = 13
 )
 
 // drawMixture chooses a mixture.
@@ -35,7 +36,9 @@ func drawMixture(s *scheduler) mixture {
 		}
 	}
 	m.weights[s.rng.IntN(faultKinds)] += 5
-	m.weights[powerCutOfAllKind] = (m.weights[powerCutOfAllKind] + 2) / 3 // what everybody forgets at once ends many other stories
+	for _, kind := range []int{powerCutOfAllKind, cutWhileFlushingKind} {
+		m.weights[kind] = (m.weights[kind] + 2) / 3 // what everybody forgets at once ends many other stories
+	}
 	for range m.brokers {
 		m.flushTime = append(m.flushTime, s.between(time.Millisecond, 3*time.Millisecond)<<(2*s.rng.IntN(3)))
 	}
@@ -76,7 +79,7 @@ func (w *World) fault(kind int, b *broker) {
 	case 4:
 		w.oneWay(b)
 	case 5:
-		w.isolate(b)
+		w.isolate(b, w.chance(300), w.between(200*time.Millisecond, 5*time.Second))
 	case 6:
 		w.meta.resign()
 		w.after(w.between(100*time.Millisecond, 1500*time.Millisecond), w.meta.lead)
@@ -91,7 +94,15 @@ func (w *World) fault(kind int, b *broker) {
 	case 10:
 		w.pause(b)
 	case 11:
-		w.killLeader()
+		if b := w.leader(); b != nil {
+			w.kill(b)
+		}
+	case 12:
+		if b := w.leader(); b != nil {
+			w.isolate(b, false, w.between(1500*time.Millisecond, 5*time.Second)) // long enough for another to lead
+		}
+	case cutWhileFlushingKind:
+		w.cutWhileFlushing()
 	}
 }
 
@@ -123,12 +134,13 @@ func (w *World) restart(b *broker) {
 	w.after(d, b.start)
 }
 
-// killLeader kills who leads a partition.
-func (w *World) killLeader() {
+// leader is who leads some partition, nil for nobody.
+func (w *World) leader() *broker {
 	tp := w.partitions[w.rng.IntN(len(w.partitions))]
 	if p, ok := w.meta.state.Image().Partition(tp); ok && p.Leader >= 0 {
-		w.kill(w.brokers[p.Leader])
+		return w.brokers[p.Leader]
 	}
+	return nil
 }
 
 // powerCut ends a host: what was not synced is lost, in whole or in part.
@@ -149,6 +161,20 @@ func (w *World) powerCutOfAll() {
 	for _, b := range w.brokers {
 		w.powerCut(b, tearing)
 	}
+}
+
+// cutWhileFlushing makes the disks of some brokers slow, so that much is written and not yet flushed, and then ends every host.
+func (w *World) cutWhileFlushing() {
+	for _, b := range w.brokers {
+		if w.chance(600) {
+			w.slowDisk(b)
+		}
+	}
+	w.after(w.between(50*time.Millisecond, 600*time.Millisecond), func() {
+		if w.faults {
+			w.powerCutOfAll()
+		}
+	})
 }
 
 // drain begins an orderly restart. A broker that is not let go in time is killed.
@@ -186,8 +212,8 @@ func (w *World) oneWay(b *broker) {
 	w.after(w.between(100*time.Millisecond, 4*time.Second), func() { w.net.mend(d) })
 }
 
-// isolate cuts a broker off from all other brokers and the controller; sometimes clients still reach it.
-func (w *World) isolate(b *broker) {
+// isolate cuts a broker off from all other brokers and the controller, and perhaps from clients.
+func (w *World) isolate(b *broker, fromClients bool, d time.Duration) {
 	w.cov.Isolations++
 	others := []node{controllerNode}
 	for _, o := range w.brokers {
@@ -195,14 +221,14 @@ func (w *World) isolate(b *broker) {
 			others = append(others, o.node())
 		}
 	}
-	if w.chance(300) {
+	if fromClients {
 		others = append(others, w.load.nodes()...)
 	}
 	for _, o := range others {
 		w.net.sever(direction{b.node(), o})
 		w.net.sever(direction{o, b.node()})
 	}
-	w.after(w.between(200*time.Millisecond, 5*time.Second), func() {
+	w.after(d, func() {
 		for _, o := range others {
 			w.net.mend(direction{b.node(), o})
 			w.net.mend(direction{o, b.node()})

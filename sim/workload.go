@@ -18,7 +18,7 @@ const (
 	maxDecompress  = 1 << 20
 	producersEach  = 2 // idempotent producers of each partition
 	consumersEach  = 2 // consumers of each partition: one asks leaders, one followers
-	askersEach     = 2 // clients that ask for the latest offset of each partition
+	askersEach     = 4 // clients that ask for the latest offset of each partition
 	maxRecordsEach = 3
 )
 
