@@ -47,6 +47,10 @@ func (b *Broker) produce(t *cluster.Topic, req ProduceRequest, done func(Produce
 		done(refusedProduce(cluster.Refuse(cluster.CodeStorage, "the disk is nearly full; produce is refused until space returns")))
 		return
 	}
+	if err := b.recompress(t, &req); err != nil {
+		done(refusedProduce(err))
+		return
+	}
 	size := len(req.Batch)
 	completion := partition.NewCompletion(func(res partition.ProduceResult) {
 		if res.Code == cluster.CodeNone {

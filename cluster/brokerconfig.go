@@ -41,9 +41,9 @@ var ownKeys = [...]ConfigKey{
 		Doc: "The largest metadata text of a committed offset." + notDynamic},
 	{Name: "offsets.retention.minutes", Type: ConfigInt, Default: "10080", min: 1, max: maxInt32, ClusterWide: true,
 		Doc: "How long the committed offsets of a group stay after the group became empty." + notDynamic},
-	{Name: "producer.id.expiration.ms", Type: ConfigInt, Default: "86400000", min: 1, max: maxInt32, ClusterWide: true,
+	{Name: "producer.id.expiration.ms", Type: ConfigInt, Default: "86400000", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
 		Doc: "How long a partition remembers a producer that no longer writes to it." + notDynamic},
-	{Name: "replica.lag.time.max.ms", Type: ConfigLong, Default: "10000", min: 100, max: maxInt64, ClusterWide: true,
+	{Name: "replica.lag.time.max.ms", Type: ConfigLong, Default: "10000", min: 100, max: maxInt64, ClusterWide: true, Enforced: true,
 		Doc: "How long a follower may be behind before it leaves the ISR." + notDynamic},
 }
 
@@ -121,6 +121,19 @@ func (i *Image) BrokerConfig(id BrokerID) BrokerConfig {
 		ProducerIDExpiration: millis("producer.id.expiration.ms"),
 		ReplicaLagMax:        millis("replica.lag.time.max.ms"),
 	}
+}
+
+// BrokerMillis gives a duration that is set in milliseconds on a broker, else as the cluster default; otherwise where neither is: what the broker's own
+// configuration says is stronger than a built-in default.
+func (i *Image) BrokerMillis(id BrokerID, key string, otherwise time.Duration) time.Duration {
+	value, ok := i.Configs(ConfigResource{Kind: ConfigBroker, Name: strconv.Itoa(int(id))}).Get(key)
+	if !ok {
+		value, ok = i.clusterDefault().Get(key)
+	}
+	if ok {
+		setMillis(&otherwise, value)
+	}
+	return otherwise
 }
 
 // DescribeBrokerConfig lists the effective value of every dynamic key for one broker, or for the cluster default itself with NoBroker, in

@@ -1,6 +1,7 @@
 package grpcapi_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/moldau-log/moldau/client"
 	"github.com/moldau-log/moldau/moldautest"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
+	"github.com/moldau-log/moldau/record"
 )
 
 // TestWholeBroker is the way of a record through the shipped broker: created on first use, produced, read by a group, committed, described.
@@ -43,7 +45,8 @@ func TestWholeBroker(t *testing.T) {
 	seen := 0
 	for r, err := range k.Records(ctx) {
 		if err != nil {
-			t.Fatal(err)
+			d, _ := c.DescribeGroups(context.WithoutCancel(ctx), &moldauv1.DescribeGroupsRequest{Groups: []string{"g"}})
+			t.Fatalf("%v after %d records; positions %v; group %v", err, seen, k.Positions(), d)
 		}
 		var i int
 		if _, err := fmt.Sscan(string(r.Value), &i); err != nil {
@@ -80,5 +83,51 @@ func TestWholeBroker(t *testing.T) {
 	}
 	if err := c.ProduceSync(ctx, &client.Record{Topic: "made-on-first-use", Value: []byte("v")}); err != nil {
 		t.Errorf("auto-create: %v", err)
+	}
+}
+
+// TestCompressionTypeOfTheTopic: batches are stored under the codec that their topic asks for, whatever the producer chose; nothing of a record is lost by it.
+func TestCompressionTypeOfTheTopic(t *testing.T) {
+	b := moldautest.Start(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := client.New(client.WithSeeds(b.GRPC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	create := &moldauv1.CreateTopicRequest{Topic: "t", Partitions: 1, Configs: []*moldauv1.ConfigEntry{{Key: "compression.type", Value: "zstd"}}}
+	created, err := c.CreateTopic(ctx, create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(created.GetNotes()) > 0 {
+		t.Errorf("notes: %q", created.GetNotes())
+	}
+	want := record.Record{Key: []byte("k"), Value: bytes.Repeat([]byte("value "), 500), Headers: []record.Header{{Key: "h", Value: []byte("v")}}}
+	if err := c.ProduceSync(ctx, &client.Record{Topic: "t", Key: want.Key, Value: want.Value, Headers: want.Headers}); err != nil {
+		t.Fatal(err)
+	}
+	k, err := c.NewConsumer(client.WithPartitions(map[client.TopicPartition]client.Start{{Topic: "t", Partition: 0}: client.FromStart()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	got, err := k.PollBatches(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Release()
+	batch, err := record.Parse(got.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if batch.Codec() != record.CodecZstd {
+		t.Errorf("stored as %s, want zstd", batch.Codec())
+	}
+	for r, err := range batch.All(1 << 20) {
+		if err != nil || !bytes.Equal(r.Key, want.Key) || !bytes.Equal(r.Value, want.Value) || len(r.Headers) != 1 {
+			t.Errorf("%v %v", r, err)
+		}
 	}
 }

@@ -64,6 +64,7 @@ type Partition struct {
 	appendedSince int64         // bytes since the last producer snapshot
 	snapshotAt    record.Offset // of the last producer snapshot
 	checkpointed  record.Offset
+	expiry        time.Duration // of idle producers
 }
 
 // inputs is memory for inputs that are stepped often.
@@ -89,7 +90,8 @@ type subscription struct {
 
 // newPartition joins an opened log with a new machine. log is nil, and broken says why, for a replica that stays offline.
 func newPartition(env *environment, tp cluster.TopicPartition, topic string, log *segment.Log, broken error, readers *reader) *Partition {
-	p := &Partition{env: env, tp: tp, topic: topic, log: log, producers: newProducers(), config: cluster.DefaultTopicConfig(), broken: broken, readers: readers}
+	p := &Partition{env: env, tp: tp, topic: topic, log: log, producers: newProducers(), config: cluster.DefaultTopicConfig(), broken: broken, readers: readers,
+		expiry: env.expiry}
 	p.flight.size = env.flight
 	opened := replication.Opened{}
 	if log != nil {
@@ -261,14 +263,25 @@ func (p *Partition) Break(reason error) {
 	p.env.outputs.Offline(p.tp, reason)
 }
 
-// Configure takes the topic's effective configuration and the effective min.insync.replicas.
-func (p *Partition) Configure(config cluster.TopicConfig, minISR int) {
+// Settings are what a partition takes from configuration: its topic's and its broker's, as they are in effect.
+type Settings struct {
+	Topic  cluster.TopicConfig
+	MinISR int // effective
+	// LagMax is replica.lag.time.max; ProducerExpiry is how long an idle producer is remembered. 0 keeps what it was.
+	LagMax, ProducerExpiry time.Duration
+}
+
+// Configure takes new settings.
+func (p *Partition) Configure(s Settings) {
 	if p.broken != nil {
 		return
 	}
-	p.config = config
-	p.log.SetConfig(segmentConfig(config))
-	p.Step(&replication.ConfigChanged{MinISR: minISR, Relaxed: config.FlushPolicy != cluster.FlushAlways})
+	p.config = s.Topic
+	if s.ProducerExpiry > 0 {
+		p.expiry = s.ProducerExpiry
+	}
+	p.log.SetConfig(segmentConfig(s.Topic))
+	p.Step(&replication.ConfigChanged{MinISR: s.MinISR, LagMax: s.LagMax, Relaxed: s.Topic.FlushPolicy != cluster.FlushAlways})
 }
 
 // segmentConfig is what a topic's configuration means for its segments, within what segments can do.

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -62,7 +63,7 @@ func (m *Manager) plan(d *cluster.Delta, first bool) *plan {
 	for c := range d.Brokers() {
 		brokers[c.Key] = true
 	}
-	if all := first || clusterDefaultChanged(d); all || len(brokers) > 0 {
+	if all := first || m.brokerConfigChanged(d); all || len(brokers) > 0 {
 		m.planAll(p, d.New, brokers, all)
 	}
 	return p
@@ -167,9 +168,11 @@ func (m *Manager) planPartition(p *plan, tp cluster.TopicPartition, image *clust
 	}})
 }
 
-func clusterDefaultChanged(d *cluster.Delta) bool {
+// brokerConfigChanged reports whether a configuration of this broker or of the whole cluster differs: then every replica has new settings.
+func (m *Manager) brokerConfigChanged(d *cluster.Delta) bool {
+	own := cluster.ConfigResource{Kind: cluster.ConfigBroker, Name: strconv.Itoa(int(m.options.Broker))}
 	for c := range d.Configs() {
-		if c.Key.Kind == cluster.ConfigClusterDefault {
+		if c.Key.Kind == cluster.ConfigClusterDefault || c.Key == own {
 			return true
 		}
 	}
@@ -205,7 +208,11 @@ func (m *Manager) configure(r *Runner, image *cluster.Image) {
 	if !ok || !known {
 		return
 	}
-	c := &configuration{config: image.TopicConfig(t), minISR: image.MinISR(t, state)}
+	c := &Settings{
+		Topic: image.TopicConfig(t), MinISR: image.MinISR(t, state),
+		LagMax:         image.BrokerMillis(m.options.Broker, "replica.lag.time.max.ms", m.options.LagMax),
+		ProducerExpiry: image.BrokerMillis(m.options.Broker, "producer.id.expiration.ms", m.options.ProducerExpiry),
+	}
 	r.put(message{kind: kindConfigure, other: c}, 0)
 }
 

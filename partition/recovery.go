@@ -67,7 +67,7 @@ func (p *Partition) Maintain() {
 	if p.broken != nil || p.replica.Role() == replication.Offline {
 		return
 	}
-	p.producers.expire(p.wallMs - p.env.expiry.Milliseconds())
+	p.producers.expire(p.wallMs - p.expiry.Milliseconds())
 	if p.replica.Role() == replication.Leader {
 		p.retain()
 	}

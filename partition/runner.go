@@ -66,7 +66,7 @@ type message struct {
 	kind    kind
 	produce ProduceRequest
 	done    *Completion
-	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *configuration, *FlushJob, chan<- Status, *stop
+	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *Settings, *FlushJob, chan<- Status, *stop
 }
 
 type delivery struct {
@@ -86,11 +86,6 @@ type unsubscriber struct {
 	follower cluster.BrokerID
 	epoch    cluster.BrokerEpoch
 	id       session.SubscriptionID
-}
-
-type configuration struct {
-	config cluster.TopicConfig
-	minISR int
 }
 
 // stop ends a runner. finish is what is done with the partition when no flush is under way any more.
@@ -250,8 +245,8 @@ func (r *Runner) handle(m *message) {
 			p.Step(m.other.(replication.Input))
 		}
 	case kindConfigure:
-		c := m.other.(*configuration)
-		p.Configure(c.config, c.minISR)
+		c := m.other.(*Settings)
+		p.Configure(*c)
 	case kindFlushed:
 		j := m.other.(*FlushJob)
 		p.FlushDone(j, j.err)

@@ -70,7 +70,7 @@ func (s *Standalone) Inform(image *cluster.Image) {
 	if !ok || !known {
 		return
 	}
-	s.Configure(image.TopicConfig(topic), image.MinISR(topic, state))
+	s.Configure(Settings{Topic: image.TopicConfig(topic), MinISR: image.MinISR(topic, state)})
 	if s.broken == nil {
 		s.Step(changeOf(image, state))
 	}

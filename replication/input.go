@@ -41,7 +41,9 @@ type PartitionChanged struct {
 
 // ConfigChanged brings the topic's settings.
 type ConfigChanged struct {
-	MinISR  int  // effective: at least 1, at most the number of replicas
+	MinISR int // effective: at least 1, at most the number of replicas
+	// LagMax is replica.lag.time.max; 0 keeps what it was.
+	LagMax  time.Duration
 	Relaxed bool // the flush policy is not always: ends count when written, not when flushed
 }
 

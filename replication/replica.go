@@ -241,6 +241,9 @@ func (r *Replica) leave(code cluster.Code) {
 func (r *Replica) configChanged(now time.Duration, in *ConfigChanged) {
 	r.minISR = max(1, in.MinISR)
 	r.relaxed = in.Relaxed
+	if in.LagMax > 0 {
+		r.config.LagMax = in.LagMax
+	}
 	if !r.relaxed && r.flushed < r.logEnd {
 		r.out.Flush = true
 	}

@@ -1,0 +1,52 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+)
+
+// compressionType is the topic config that names the codec of stored batches, and the cluster default of the same name.
+const compressionType = "compression.type"
+
+// storedCodec is the codec that batches of a topic must have; false where the producer chooses.
+func storedCodec(img *cluster.Image, t *cluster.Topic) (record.Codec, bool) {
+	if _, set := t.Configs.Get(compressionType); !set {
+		if _, set = img.Configs(cluster.ConfigResource{Kind: cluster.ConfigClusterDefault}).Get(compressionType); !set {
+			return record.CodecNone, false
+		}
+	}
+	cfg := img.TopicConfig(t)
+	return cfg.Compression.Codec()
+}
+
+// recompress gives a batch the codec that its topic asks for. It runs on the caller's goroutine, and costs nothing where the producer chooses.
+func (b *Broker) recompress(t *cluster.Topic, req *ProduceRequest) *cluster.Error {
+	codec, asked := storedCodec(b.Image(), t)
+	if !asked {
+		return nil
+	}
+	batch, err := record.Parse(req.Batch)
+	if err == nil && batch.Codec() == codec {
+		return nil
+	}
+	if err == nil {
+		batch, err = batch.Recompress(codec, maxDecompressed)
+	}
+	switch {
+	case errors.Is(err, record.ErrTooLarge):
+		return cluster.Refuse(cluster.CodeTooLarge, fmt.Sprintf("the batch cannot be stored as %s: %v", codec, err))
+	case err != nil:
+		return cluster.Refuse(cluster.CodeCorrupt, fmt.Sprintf("the batch cannot be stored as %s: %v", codec, err))
+	}
+	if req.Release != nil {
+		req.Release()
+	}
+	req.Batch, req.Release = batch.Bytes(), nil
+	return nil
+}
+
+// maxDecompressed bounds a batch that is recompressed. Doors bound it too, when they check the records.
+const maxDecompressed = 256 << 20
