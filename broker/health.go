@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/partition"
@@ -23,6 +24,10 @@ func (b *Broker) Health() Health {
 			h.Reasons = append(h.Reasons, fmt.Sprintf("broker %d is down (fenced)", br.ID))
 		}
 	}
+	stats := b.controller.Stats()
+	for _, id := range absent(img, append(stats.Voters, stats.NonVoters...)) {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("broker %d is a member of the cluster and has not registered yet", id))
+	}
 	b.countPartitions(img, &h)
 	for _, r := range b.partitions.All() {
 		if r.Role() == partition.RoleOffline {
@@ -42,6 +47,19 @@ func (b *Broker) Health() Health {
 	}
 	h.Healthy = len(h.Reasons) == 0
 	return h
+}
+
+// absent returns, in order, those servers of the metadata quorum that no broker has registered for. While a cluster forms it is the only sign that brokers
+// are still to come.
+func absent(img *cluster.Image, servers []cluster.BrokerID) []cluster.BrokerID {
+	var out []cluster.BrokerID
+	for _, id := range servers {
+		if _, registered := img.Broker(id); !registered {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (b *Broker) countPartitions(img *cluster.Image, h *Health) {
