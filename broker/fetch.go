@@ -95,6 +95,9 @@ func fillFetched(out *FetchedPartition, res partition.ReadResult, p *FetchPartit
 	if res.Code == cluster.CodeOffsetOutOfRange {
 		out.Message = fmt.Sprintf("offset %d is outside %d to %d; start over from one of them", p.Offset, res.LogStart, res.HighWatermark)
 	}
+	if res.Err != nil {
+		out.Message = fmt.Sprintf("offset %d cannot be read: %v", p.Offset, res.Err)
+	}
 	if res.Code == cluster.CodeNone && res.Slice.Len() > 0 {
 		s := res.Slice
 		out.Slice = &s

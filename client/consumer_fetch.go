@@ -323,12 +323,12 @@ func (s *fetchStream) refused(p *partConsumer, e *Error, d *moldauv1.EpochEnd) e
 			return nil
 		}
 		k.c.meta.want()
-	case moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC:
+	case moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC, moldauv1.ErrorCode_ERROR_CODE_CORRUPT:
 		k.c.meta.want()
 		k.delay(p)
-		if p.failures > unknownTopicTries {
+		if p.failures > hopelessTries {
 			p.halted = true
-			return e
+			return fmt.Errorf("client: %s-%d: %w", p.tp.Topic, p.tp.Partition, e)
 		}
 		return nil
 	default:
@@ -342,8 +342,8 @@ func (s *fetchStream) refused(p *partConsumer, e *Error, d *moldauv1.EpochEnd) e
 	return nil
 }
 
-// unknownTopicTries is how often a topic may be unknown before it counts as deleted.
-const unknownTopicTries = 10
+// hopelessTries is how often a topic may be unknown before it counts as deleted, and records damaged before no other replica is expected to have them whole.
+const hopelessTries = 10
 
 // outOfRange applies the reset policy. mu is held.
 func (k *Consumer) outOfRange(p *partConsumer, e *Error) error {

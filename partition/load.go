@@ -144,7 +144,7 @@ func (m *Manager) open(at place) opening {
 // adopt makes a runner of an opened log.
 func (m *Manager) adopt(o opening) *Runner {
 	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, wake: make(chan struct{}, 1)}
-	r.reader.lease, r.reader.log = m.leased, o.log
+	r.reader.lease, r.reader.log, r.reader.damage = m.leased, o.log, r.damaged
 	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
 	if o.log != nil {
 		if err := p.loadProducers(); err != nil {

@@ -65,6 +65,7 @@ type Partition struct {
 	snapshotAt    record.Offset // of the last producer snapshot
 	checkpointed  record.Offset
 	expiry        time.Duration // of idle producers
+	lastDamage    record.Offset // one above the offset of the damage logged last, 0 for none
 }
 
 // inputs is memory for inputs that are stepped often.

@@ -25,7 +25,16 @@ func (r *reader) read(req ReadRequest) ReadResult {
 		}
 		res = r.view.Load().read(req, r.log.View())
 	}
+	r.report(res.Err)
 	return res
+}
+
+// report passes damage on to the partition. A read of what is whole costs one comparison.
+func (r *reader) report(err error) {
+	var damage *segment.DamageError
+	if err != nil && r.damage != nil && errors.As(err, &damage) {
+		r.damage(damage)
+	}
 }
 
 func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
@@ -76,6 +85,9 @@ func (v *view) divergence(req ReadRequest) (cluster.EpochEnd, bool) {
 func readCode(err error) cluster.Code {
 	if errors.Is(err, segment.ErrOffsetOutOfRange) {
 		return cluster.CodeOffsetOutOfRange
+	}
+	if errors.Is(err, segment.ErrDamaged) {
+		return cluster.CodeCorrupt
 	}
 	return cluster.CodeStorage
 }
@@ -173,6 +185,7 @@ func (r replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Ran
 			continue
 		}
 		if err != nil {
+			r.p.report(err)
 			return nil, 0, 0, 0, &replicaReadError{code: readCode(err), err: err}
 		}
 		if slice.Len() == 0 {

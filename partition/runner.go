@@ -11,6 +11,7 @@ import (
 	"github.com/moldau-log/moldau/replication"
 	"github.com/moldau-log/moldau/replication/fetcher"
 	"github.com/moldau-log/moldau/replication/session"
+	"github.com/moldau-log/moldau/segment"
 )
 
 // Runner is one replica with the goroutine that owns it. The goroutine is parked while there are no inputs, and ends when a whole maintenance round has
@@ -55,6 +56,7 @@ const (
 	kindInput // any other input of the machine
 	kindConfigure
 	kindFlushed
+	kindDamage
 	kindTick
 	kindMaintain
 	kindStatus
@@ -66,7 +68,7 @@ type message struct {
 	kind    kind
 	produce ProduceRequest
 	done    *Completion
-	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *Settings, *FlushJob, chan<- Status, *stop
+	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *Settings, *FlushJob, *segment.DamageError, chan<- Status, *stop
 }
 
 type delivery struct {
@@ -250,6 +252,8 @@ func (r *Runner) handle(m *message) {
 	case kindFlushed:
 		j := m.other.(*FlushJob)
 		p.FlushDone(j, j.err)
+	case kindDamage:
+		p.Damaged(m.other.(*segment.DamageError))
 	case kindTick:
 		r.armed = 0
 		if p.broken == nil {

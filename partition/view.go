@@ -32,6 +32,8 @@ type reader struct {
 	log     *segment.Log // nil when it could not be opened; only View is called here
 	waiters waiters
 	lease   func() bool // the controller's word holds
+	// damage tells the partition that a read has found damage; nil where nobody wants to know.
+	damage func(*segment.DamageError)
 }
 
 // show publishes the present state if it has changed, and wakes those who wait for it.

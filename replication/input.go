@@ -72,7 +72,7 @@ type Truncated struct{ End record.Offset }
 // AppendRefused says that the log took none of the appends asked for since the last Appended, and is as it was: the disk is full.
 type AppendRefused struct{}
 
-// AppendFailed says that a write or a truncation failed. The log is not usable any more.
+// AppendFailed says that a write or a truncation failed, or that a read found damage. The log is not usable any more.
 type AppendFailed struct{ Reason error }
 
 // Flushed says that everything below End is on disk, as far as the log of that generation reaches.
