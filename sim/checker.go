@@ -11,7 +11,7 @@ import (
 	"github.com/moldau-log/moldau/record"
 )
 
-// checker holds what anybody was told, and finds what contradicts it. The numbers of the invariants are those of docs/guarantees.md.
+// checker holds what anybody was told, and finds what contradicts it. The numbers of the invariants are those of docs/hard-cases.md.
 type checker struct {
 	w         *World
 	violation string
