@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -34,13 +35,22 @@ type identity struct {
 
 // directory is a locked data directory.
 type directory struct {
-	path    string
-	lock    io.Closer
-	broker  cluster.BrokerID
-	id      cluster.DirectoryID
-	cluster cluster.ClusterID
+	path   string
+	lock   io.Closer
+	broker cluster.BrokerID
+	id     cluster.DirectoryID
 	// previousEpoch is the broker epoch of the last orderly stop, NoBrokerEpoch after any other.
 	previousEpoch cluster.BrokerEpoch
+
+	mu      sync.Mutex // guards cluster: peers ask for it while the broker joins
+	cluster cluster.ClusterID
+}
+
+// clusterID is the cluster that the directory belongs to, zero before the broker has joined one.
+func (d *directory) clusterID() cluster.ClusterID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cluster
 }
 
 // openDirectory creates or opens a data directory for one broker and locks it against a second process before anything is written.
@@ -107,21 +117,23 @@ func (d *directory) takeCleanStop() error {
 
 func (d *directory) writeIdentity() error {
 	id := identity{Format: directoryFormat, Broker: d.broker, Directory: d.id.String()}
-	if !d.cluster.IsZero() {
-		id.Cluster = d.cluster.String()
+	if c := d.clusterID(); !c.IsZero() {
+		id.Cluster = c.String()
 	}
 	return writeJSON(d.path, identityFile, id)
 }
 
 // joined records the cluster that this directory belongs to from now on.
 func (d *directory) joined(id cluster.ClusterID) error {
-	if d.cluster == id {
+	switch known := d.clusterID(); {
+	case known == id:
 		return nil
+	case !known.IsZero():
+		return fmt.Errorf("server: %s belongs to cluster %s, and the seeds lead to cluster %s", d.path, known, id)
 	}
-	if !d.cluster.IsZero() {
-		return fmt.Errorf("server: %s belongs to cluster %s, and the seeds lead to cluster %s", d.path, d.cluster, id)
-	}
+	d.mu.Lock()
 	d.cluster = id
+	d.mu.Unlock()
 	return d.writeIdentity()
 }
 

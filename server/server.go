@@ -86,7 +86,7 @@ func (s *Server) open() (err error) {
 	}
 	address := advertised(s.cfg.Peer, s.ports.peer)
 	c := controller.DefaultConfig()
-	c.Broker, c.Directory, c.Cluster = s.dir.broker, s.dir.id, s.dir.cluster
+	c.Broker, c.Directory, c.Cluster = s.dir.broker, s.dir.id, s.dir.clusterID()
 	c.Dir = filepath.Join(s.dir.path, "raft")
 	c.Address, c.Seeds, c.BootstrapExpect = address, s.cfg.Seeds, s.cfg.BootstrapExpect
 	c.SessionHeartbeat, c.SessionTimeout = s.cfg.Session.Heartbeat, s.cfg.Session.Timeout
@@ -102,7 +102,7 @@ func (s *Server) open() (err error) {
 
 // identity is what the hello of every peer connection says of us.
 func (s *Server) identity() peer.Identity {
-	id := peer.Identity{Broker: s.dir.broker, Directory: s.dir.id, Incarnation: s.incarnation, Cluster: s.dir.cluster}
+	id := peer.Identity{Broker: s.dir.broker, Directory: s.dir.id, Incarnation: s.incarnation, Cluster: s.dir.clusterID()}
 	if c := s.metadata.Load(); c != nil {
 		if known := c.Image().ClusterID(); !known.IsZero() {
 			id.Cluster = known
