@@ -45,6 +45,9 @@ func (b *Broker) Health() Health {
 			h.Reasons = append(h.Reasons, fmt.Sprintf("%d partitions %s", bad.n, bad.what))
 		}
 	}
+	if b.diskFull.Load() {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("the disk of broker %d is nearly full: it refuses produce", b.id))
+	}
 	h.Healthy = len(h.Reasons) == 0
 	return h
 }

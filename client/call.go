@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
@@ -50,7 +51,10 @@ func invoke[S, Req, Resp any](ctx context.Context, c *Client, again repeat, serv
 			if ctx.Err() != nil || errors.Is(err, ErrClosed) {
 				return zero, last
 			}
-			if refused := CodeOf(err) != 0; !tryAgain(err, again) || (again == once && sent && !refused) {
+			if again == once && sent && CodeOf(err) == 0 && retriable(err) {
+				return zero, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+			}
+			if !tryAgain(err, again) {
 				return zero, err
 			}
 			var e *Error

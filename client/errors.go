@@ -19,6 +19,8 @@ var (
 	ErrClosed = errors.New("client: closed")
 	// ErrDeliveryTimeout: a record was not acknowledged within the delivery timeout. Unless it was never sent, it may be in the log.
 	ErrDeliveryTimeout = errors.New("client: delivery timeout")
+	// ErrOutcomeUnknown: the connection was lost while a broker worked on a call that is not repeated by itself: it may have been done, or not.
+	ErrOutcomeUnknown = errors.New("client: the connection was lost and the outcome is unknown")
 	// ErrRecordTooLarge: a record is larger than the largest batch.
 	ErrRecordTooLarge = errors.New("client: record is larger than the batch limit")
 	// ErrNoOffset: a partition has no committed offset, or one out of range, and WithOffsetReset(ResetNone) is set.

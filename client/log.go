@@ -18,9 +18,23 @@ func (c *Client) FetchRecords(ctx context.Context, req *moldauv1.FetchRecordsReq
 	return invoke(ctx, c, idempotent, moldauv1.NewLogServiceClient, moldauv1.LogServiceClient.FetchRecords, req)
 }
 
-// ListOffsets finds offsets by position or timestamp.
+// queriesPerCall is how many offsets one call asks for, below what a broker takes.
+const queriesPerCall = 5000
+
+// ListOffsets finds offsets by position or timestamp. Many queries take several calls, so their answers need not be of one moment.
 func (c *Client) ListOffsets(ctx context.Context, req *moldauv1.ListOffsetsRequest) (*moldauv1.ListOffsetsResponse, error) {
-	return invoke(ctx, c, idempotent, moldauv1.NewLogServiceClient, moldauv1.LogServiceClient.ListOffsets, req)
+	all := &moldauv1.ListOffsetsResponse{}
+	for rest := req.GetQueries(); ; {
+		part := &moldauv1.ListOffsetsRequest{Queries: rest[:min(len(rest), queriesPerCall)]}
+		resp, err := invoke(ctx, c, idempotent, moldauv1.NewLogServiceClient, moldauv1.LogServiceClient.ListOffsets, part)
+		if err != nil {
+			return nil, err
+		}
+		all.Offsets = append(all.Offsets, resp.GetOffsets()...)
+		if rest = rest[len(part.GetQueries()):]; len(rest) == 0 {
+			return all, nil
+		}
+	}
 }
 
 // InitProducerId gets a producer id that was never given before.

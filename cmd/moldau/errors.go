@@ -75,6 +75,8 @@ func exitCode(err error) int {
 		return exitNotFound
 	case code == moldauv1.ErrorCode_ERROR_CODE_TIMED_OUT, errors.Is(err, context.DeadlineExceeded), errors.Is(err, client.ErrDeliveryTimeout):
 		return exitTimeout
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		return exitFailure
 	case grpcCode(err) == codes.Unavailable:
 		return exitTimeout // it was tried until --timeout was over
 	}
@@ -99,7 +101,7 @@ func silent(err error) bool {
 // reason is what failed and why, for people.
 func reason(err error) string {
 	text := strings.TrimPrefix(err.Error(), "client: ")
-	if s, ok := status.FromError(errors.Unwrap(err)); ok && s.Code() == codes.Unavailable {
+	if s, ok := status.FromError(errors.Unwrap(err)); ok && s.Code() == codes.Unavailable && !errors.Is(err, client.ErrOutcomeUnknown) {
 		return "no broker could be reached: " + s.Message()
 	}
 	return text
@@ -112,6 +114,8 @@ func remedy(err error) string {
 	switch code := client.CodeOf(err); {
 	case errors.As(err, &c) && c.hint != "":
 		return c.hint
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		return "Look whether it was done before you repeat it."
 	case errors.As(err, &gone), grpcCode(err) == codes.Unavailable:
 		return "Is a broker running there? `moldau dev` starts one; --server or MOLDAU_SERVER names others."
 	case code != 0:
