@@ -68,8 +68,9 @@ type Broker struct {
 	session     atomic.Pointer[controller.Session]
 	producerIDs producerIDs
 
-	epoch        atomic.Int64  // cluster.BrokerEpoch
-	registered   chan struct{} // capacity 1: wakes the loop when epoch is set
+	epoch        atomic.Int64                  // cluster.BrokerEpoch
+	registered   chan struct{}                 // capacity 1: wakes the loop when epoch is set
+	acted        atomic.Pointer[cluster.Image] // the newest image that the loop has acted on; nil before the first
 	stopping     atomic.Bool
 	diskFull     atomic.Bool
 	contactUntil atomic.Int64 // time.Duration on clock
@@ -167,7 +168,9 @@ func (b *Broker) Start(ctx context.Context) error {
 	registration := func(previous cluster.BrokerEpoch) cluster.RegisterBroker {
 		return cluster.RegisterBroker{Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: previous, Damaged: damaged}
 	}
-	session := b.controller.NewSession(controller.SessionEvents{Contact: b.contact, Registration: registration, Registered: b.registeredAs})
+	session := b.controller.NewSession(controller.SessionEvents{Contact: b.contact, Handled: b.handled, Registered: b.registeredAs,
+		// The life goes on: there was no stop that a marker could speak of.
+		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker { return registration(cluster.NoBrokerEpoch) }})
 	epoch, err := session.Register(ctx, registration(b.options.PreviousEpoch))
 	if err != nil {
 		return fmt.Errorf("broker: register: %w", err)
@@ -200,7 +203,11 @@ func (b *Broker) contact(until time.Duration) {
 	}
 }
 
-func (b *Broker) inContact() bool { return b.clock.Now() < time.Duration(b.contactUntil.Load()) }
+// inContact gates what a coordinator answers without a commit. A broker that drains has handed its shards over as soon as it knows.
+func (b *Broker) inContact() bool {
+	me, ok := b.Image().Broker(b.id)
+	return ok && !me.Draining && b.clock.Now() < time.Duration(b.contactUntil.Load())
+}
 
 // Stop ends everything the broker runs and closes the logs with clean marks. The controller stays open: its owner closes it afterwards.
 func (b *Broker) Stop(ctx context.Context) error {

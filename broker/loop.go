@@ -30,13 +30,38 @@ func (b *Broker) react(seen, img *cluster.Image) *cluster.Image {
 	if epoch == cluster.NoBrokerEpoch || !ok || me.Epoch != epoch || seen == img {
 		return seen
 	}
-	delta := cluster.Diff(seen, img)
-	if delta.Empty() {
-		return img
+	if delta := cluster.Diff(seen, img); !delta.Empty() {
+		b.countElections(delta)
+		b.partitions.Reconcile(delta, epoch)
+		b.groups.ShardsChanged(b.shardsLed(img))
+		b.groups.TopicsChanged()
+		b.awaitResignations(delta)
 	}
-	b.countElections(delta)
-	b.partitions.Reconcile(delta, epoch)
-	b.groups.ShardsChanged(b.shardsLed(img))
-	b.groups.TopicsChanged()
+	b.acted.Store(img)
 	return img
+}
+
+// awaitResignations returns when every local replica that has lost its leadership knows: what the broker tells the controller to have handled, it has.
+func (b *Broker) awaitResignations(delta *cluster.Delta) {
+	for c := range delta.Partitions() {
+		if c.Old == nil || c.Old.Leader != b.id || c.New != nil && c.New.Leader == b.id {
+			continue
+		}
+		if r, ok := b.partitions.Get(c.Key); ok {
+			r.Status() // its answer comes after what Reconcile has put into the inbox
+		}
+	}
+}
+
+// handled is the index up to which the broker acts on the metadata.
+func (b *Broker) handled() uint64 {
+	applied := b.controller.Applied() // first: an image that is read later is at least as new
+	acted := b.acted.Load()
+	switch {
+	case acted == nil:
+		return 0
+	case acted == b.Image():
+		return applied
+	}
+	return acted.Index()
 }

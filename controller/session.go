@@ -24,6 +24,8 @@ const (
 type SessionEvents struct {
 	// Contact says that the broker may count on being in contact with the controller until that moment of Ports.Now.
 	Contact func(until time.Duration)
+	// Handled is the index up to which the broker acts on the metadata, which is what heartbeats tell the controller. Nil: what has been applied.
+	Handled func() uint64
 	// Fenced says whether the controller keeps the broker out of leadership and ISRs.
 	Fenced func(fenced bool)
 	// Registration builds the registration of a broker whose earlier one is not known to the controller any more. Its Broker.Incarnation and Directory are those
@@ -147,7 +149,7 @@ func (s *Session) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := s.c.leaderChanged()
 		pause := s.c.cfg.SessionHeartbeat
-		if !s.beat(ctx) || s.fenced.Load() {
+		if !s.beat(ctx) || s.fenced.Load() || s.isDraining() {
 			pause /= hurry
 		}
 		timer := time.NewTimer(pause)
@@ -186,12 +188,25 @@ func (s *Session) beat(ctx context.Context) bool {
 	return false
 }
 
+func (s *Session) isDraining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+func (s *Session) handled() uint64 {
+	if s.events.Handled == nil {
+		return s.c.Applied()
+	}
+	return s.events.Handled()
+}
+
 // request takes what is to be reported.
 func (s *Session) request() HeartbeatRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	request := HeartbeatRequest{
-		Broker: s.c.cfg.Broker, Epoch: s.Epoch(), Applied: s.c.Applied(),
+		Broker: s.c.cfg.Broker, Epoch: s.Epoch(), Applied: s.handled(),
 		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing,
 	}
 	s.offline, s.refusing = nil, nil

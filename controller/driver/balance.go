@@ -36,7 +36,7 @@ func (d *Driver) assignShards(now time.Duration, moves int) bool {
 		leaders[i] = d.img.Shard(cluster.ShardID(i)).Leader
 	}
 	var cmd cluster.AssignShards
-	for _, t := range placement.Shards(leaders, d.eligibleBrokers(), moves) {
+	for _, t := range placement.Shards(leaders, d.eligibleBrokers(), placement.Keeping(d.img.Brokers()), moves) {
 		cmd.Moves = append(cmd.Moves, cluster.ShardMove{Shard: t.Shard, Epoch: d.img.Shard(t.Shard).Epoch, Leader: t.Leader})
 	}
 	if len(cmd.Moves) == 0 {

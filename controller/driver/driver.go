@@ -108,7 +108,7 @@ type HeartbeatReply struct {
 	Code cluster.Code
 	// Fenced says that the broker is fenced, or about to be. It may take no lease from this reply.
 	Fenced bool
-	// MayShutDown says that a draining broker leads nothing any more that another could lead.
+	// MayShutDown says that a broker that wanted to stop leads nothing any more, and knows it.
 	MayShutDown bool
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
-	"github.com/moldau-log/moldau/controller/placement"
 )
 
 // session is what the controller knows of one life of a broker.
@@ -87,7 +86,7 @@ func (d *Driver) heartbeat(now time.Duration, in Heartbeat) {
 			o.dead = true
 		}
 	}
-	d.effects.Reply = &HeartbeatReply{Fenced: b.Fenced || s.fencing, MayShutDown: s.wantDrain && d.mayShutDown(b, s)}
+	d.effects.Reply = &HeartbeatReply{Fenced: b.Fenced || s.fencing, MayShutDown: s.wantDrain && b.Fenced}
 }
 
 // peerRefused counts refused connections of the controller itself.
@@ -119,7 +118,7 @@ func (d *Driver) sessionDeadline(now time.Duration, id cluster.BrokerID) time.Du
 	if s.dead {
 		at = min(at, s.heard+d.cfg.MissedBeat)
 	}
-	if s.wantDrain && !b.Draining {
+	if s.wantDrain && (!b.Draining || s.knowsItDrains(b)) {
 		at = min(at, s.retry)
 	}
 	return max(at, s.retry)
@@ -149,6 +148,10 @@ func (d *Driver) watchSessions(now time.Duration) {
 			d.propose(cluster.FenceBroker{Broker: id, Epoch: s.epoch}, about)
 		case !b.Fenced && s.wantDrain && !b.Draining:
 			d.propose(cluster.DrainBroker{Broker: id, Epoch: s.epoch}, about)
+		case !b.Fenced && s.wantDrain && s.knowsItDrains(b):
+			// Its leaderships have moved and it knows: nothing that it answers from its lease can be overtaken any more.
+			s.fencing = true
+			d.propose(cluster.FenceBroker{Broker: id, Epoch: s.epoch}, about)
 		case b.Fenced && d.mayUnfence(b, s) && d.Live(now, id):
 			d.propose(cluster.UnfenceBroker{Broker: id, Epoch: s.epoch}, about)
 		}
@@ -161,26 +164,9 @@ func (d *Driver) mayUnfence(b *cluster.Broker, s *session) bool {
 	return !s.wantDrain && !b.Draining && s.applied >= max(s.fencedAt, uint64(s.epoch))
 }
 
-// mayShutDown reports whether a broker that wants to stop may: it knows that it drains (or is fenced, and leads nothing anyway), and nothing
-// is left with it that another could take.
-func (d *Driver) mayShutDown(b *cluster.Broker, s *session) bool {
-	if b.Fenced {
-		return true
-	}
-	if !b.Draining || s.drainedAt == 0 || s.applied < s.drainedAt {
-		return false
-	}
-	for tp, p := range d.img.AllPartitions() {
-		if p.Leader == b.ID && placement.Elect(p, d.candidate(tp, p)).Kind != placement.KindNone {
-			return false
-		}
-	}
-	for i := range cluster.ShardID(cluster.ShardCount) {
-		if d.img.Shard(i).Leader == b.ID && len(d.eligibleBrokers()) > 0 {
-			return false
-		}
-	}
-	return true
+// knowsItDrains reports whether a broker has applied the entry that made it drain.
+func (s *session) knowsItDrains(b *cluster.Broker) bool {
+	return b.Draining && s.drainedAt != 0 && s.applied >= s.drainedAt
 }
 
 func (d *Driver) eligibleBrokers() []cluster.BrokerID {

@@ -230,7 +230,7 @@ func TestShards(t *testing.T) {
 		leaders[i] = cluster.NoBroker
 	}
 	step := func(eligible []cluster.BrokerID, moves int) (changed int, counts map[cluster.BrokerID]int) {
-		for _, m := range Shards(leaders, eligible, moves) {
+		for _, m := range Shards(leaders, eligible, nil, moves) {
 			leaders[m.Shard] = m.Leader
 			changed++
 		}

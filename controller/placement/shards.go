@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -12,10 +13,21 @@ type ShardTarget struct {
 	Leader cluster.BrokerID
 }
 
-// Shards says who is to lead which shard: first every shard whose leader is not among eligible goes to the broker that leads fewest, then at most
+// Keeping lists the brokers that drain and are not fenced yet. They coordinate what they do until they know that they drain, and get nothing new.
+func Keeping(brokers iter.Seq[*cluster.Broker]) []cluster.BrokerID {
+	var out []cluster.BrokerID
+	for b := range brokers {
+		if b.Draining && !b.Fenced {
+			out = append(out, b.ID)
+		}
+	}
+	return out
+}
+
+// Shards says who is to lead which shard: first every shard whose leader is neither among eligible nor among keeping goes to the broker that leads fewest, then at most
 // maxMoves shards move from the brokers that lead most to those that lead fewest, until the counts differ by at most one. eligible must be
 // sorted; when it is empty, every led shard loses its leader. Only changes are returned, in the order of shards.
-func Shards(leaders []cluster.BrokerID, eligible []cluster.BrokerID, maxMoves int) []ShardTarget {
+func Shards(leaders, eligible, keeping []cluster.BrokerID, maxMoves int) []ShardTarget {
 	now := slices.Clone(leaders)
 	count := make([]int, len(eligible))
 	index := func(b cluster.BrokerID) (int, bool) { return slices.BinarySearch(eligible, b) }
@@ -25,7 +37,7 @@ func Shards(leaders []cluster.BrokerID, eligible []cluster.BrokerID, maxMoves in
 		}
 	}
 	for s, b := range now {
-		if _, ok := index(b); ok {
+		if _, ok := index(b); ok || slices.Contains(keeping, b) {
 			continue
 		}
 		now[s] = cluster.NoBroker

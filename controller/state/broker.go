@@ -133,7 +133,9 @@ func (a *apply) unfenceBroker(c cluster.UnfenceBroker) cluster.Result {
 	return cluster.Result{}
 }
 
-// drainBroker begins an orderly shutdown. What no other replica may lead stays with the broker until it is fenced.
+// drainBroker begins an orderly shutdown: leaderships move. What no other replica may lead, the coordinator shards, and the place in the ISR of what the
+// broker led stay until it is fenced, which the controller does when the broker has applied this: until then it may answer from its lease as the leader
+// that it was, and its successor must not get ahead of it (I9).
 func (a *apply) drainBroker(c cluster.DrainBroker) cluster.Result {
 	b, res := a.brokerAt(c.Broker, c.Epoch)
 	if b == nil || b.Draining {
@@ -148,11 +150,10 @@ func (a *apply) drainBroker(c cluster.DrainBroker) cluster.Result {
 				a.lead(e, choice)
 			}
 		}
-		if e.Leader != b.ID {
+		if e.old.Leader != b.ID {
 			e.retire(b.ID, a.minISR(e))
 		}
 	})
-	a.moveShards()
 	return cluster.Result{}
 }
 

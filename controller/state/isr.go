@@ -120,14 +120,14 @@ func (a *apply) alterOne(leader cluster.BrokerID, c *cluster.ISRChange) cluster.
 	return accepted(e)
 }
 
-// mayBeInSync holds an ISR member to the leader's knowledge of it. The leader itself may drain: it leads until another can.
+// mayBeInSync holds an ISR member to the leader's knowledge of it. A member that drains may stay, and join no more: it leaves when it is fenced.
 func (a *apply) mayBeInSync(p *cluster.Partition, m cluster.ISRMember, leader cluster.BrokerID) bool {
 	br, ok := a.txn.Broker(m.Broker)
 	if !ok || br.Epoch != m.Epoch {
 		return false
 	}
-	if m.Broker == leader {
-		return a.alive(p, leader)
+	if m.Broker == leader || p.InISR(m.Broker) {
+		return a.alive(p, m.Broker)
 	}
 	return a.eligible(p, m.Broker)
 }

@@ -100,7 +100,7 @@ func (a *apply) moveShards() {
 	for id := range leaders {
 		leaders[id] = a.txn.Shard(cluster.ShardID(id)).Leader
 	}
-	for _, t := range placement.Shards(leaders, eligible, 0) {
+	for _, t := range placement.Shards(leaders, eligible, placement.Keeping(a.txn.Image().Brokers()), 0) {
 		a.giveShard(t.Shard, t.Leader)
 	}
 }
