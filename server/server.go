@@ -214,7 +214,7 @@ func (s *Server) serving(door string, err error) {
 func (s *Server) Ready() (bool, string) {
 	b := s.application.Load()
 	if b == nil {
-		return false, "the broker is not part of a cluster yet"
+		return false, "the broker waits for its cluster: to be formed, joined, or to have a controller again; its log says which brokers are missing"
 	}
 	return b.Ready()
 }

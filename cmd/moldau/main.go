@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -50,6 +51,9 @@ func run(ctx context.Context, args []string, a *app) int {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	cmd, err := root.ExecuteContextC(ctx)
+	if errors.Is(err, syscall.EPIPE) {
+		return exitDone // whoever reads standard output has enough
+	}
 	if err != nil {
 		complain(a.err, cmd, err)
 	}

@@ -148,6 +148,18 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestClosedPipeIsANormalEnd: `moldau topic describe big | head` is no failure, whatever the format.
+func TestClosedPipeIsANormalEnd(t *testing.T) {
+	broker := moldautest.Start(t)
+	for _, format := range formats {
+		var errs bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &brokenPipe{}, err: &errs, environ: []string{"MOLDAU_SERVER=" + broker.GRPC}}
+		if code := run(t.Context(), []string{"cluster", "status", "-o", format}, a); code != exitDone || errs.Len() > 0 {
+			t.Errorf("-o %s: exit %d, %q", format, code, errs.String())
+		}
+	}
+}
+
 // TestClosedPipeCommitsNothingUnwritten: what could not be written is read again by the next member.
 func TestClosedPipeCommitsNothingUnwritten(t *testing.T) {
 	broker := moldautest.Start(t)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -109,12 +110,14 @@ func writeYAML(w io.Writer, v any) error {
 		return err
 	}
 	blockStyle(&doc)
-	enc := yaml.NewEncoder(w)
+	text.Reset() // not straight to w: the encoder hides why a write failed
+	enc := yaml.NewEncoder(&text)
 	enc.SetIndent(2)
-	if err := enc.Encode(&doc); err != nil {
+	if err := errors.Join(enc.Encode(&doc), enc.Close()); err != nil {
 		return err
 	}
-	return enc.Close()
+	_, err := w.Write(text.Bytes())
+	return err
 }
 
 // blockStyle drops JSON's braces; empty lists stay visible, and quotes stay where a string would be read as something else, also by readers of
