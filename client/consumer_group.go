@@ -79,7 +79,7 @@ func (k *Consumer) revoke(ctx context.Context, going []TopicPartition) {
 		k.cfg.onRevoked(ctx, going)
 	}
 	if k.cfg.autoCommit > 0 {
-		if err := k.commit(ctx, going, processedOffset); err != nil {
+		if _, err := k.commit(ctx, going, processedOffset); err != nil {
 			k.c.cfg.log.Warn("client: commit before giving up partitions failed", "group", k.cfg.group, "error", err)
 		}
 	}
@@ -168,17 +168,23 @@ func (k *Consumer) fetchCommitted(ctx context.Context) (map[TopicPartition]*mold
 
 // Commit stores the positions of a group member: everything that Poll has returned. With auto-commit there is no need to call it.
 func (k *Consumer) Commit(ctx context.Context) error {
-	return k.commit(ctx, nil, deliveredOffset)
+	_, err := k.commit(ctx, nil, deliveredOffset)
+	return err
 }
 
-// CommitOffsets stores given positions: the next offsets to consume.
+// CommitOffsets stores given positions: the next offsets to consume. Positions of partitions that the member does not own, not yet or not any more, are not
+// stored: the error is ErrNotAssigned then, and the others are stored.
 func (k *Consumer) CommitOffsets(ctx context.Context, offsets map[TopicPartition]int64) error {
 	tps := make([]TopicPartition, 0, len(offsets))
 	for tp := range offsets {
 		tps = append(tps, tp)
 	}
 	sortPartitions(tps)
-	return k.commit(ctx, tps, func(p *partConsumer) int64 { return offsets[p.tp] })
+	missing, err := k.commit(ctx, tps, func(p *partConsumer) int64 { return offsets[p.tp] })
+	if len(missing) > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %v", ErrNotAssigned, missing))
+	}
+	return err
 }
 
 func processedOffset(p *partConsumer) int64 { return p.processed }
@@ -196,10 +202,10 @@ var errNoGroup = errors.New("client: commit: the consumer is in no group")
 const epochPatience = 2 * time.Second
 
 // commit stores offsets of the given partitions (nil: all) where they moved. A commit that crosses a new member epoch on the wire is refused;
-// it is made again under the new one, from what is owned then.
-func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func(*partConsumer) int64) error {
+// it is made again under the new one, from what is owned then. Those of tps that are not owned are left out and returned.
+func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func(*partConsumer) int64) ([]TopicPartition, error) {
 	if k.member == nil {
-		return errNoGroup
+		return nil, errNoGroup
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.c.cfg.requestTimeout)
 	defer cancel()
@@ -207,21 +213,21 @@ func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func
 	case k.committing <- struct{}{}:
 		defer func() { <-k.committing }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	for {
-		req, parts, changed := k.gather(tps, offset)
+		req, parts, missing, changed := k.gather(tps, offset)
 		if len(req.Offsets) == 0 {
-			return nil
+			return missing, nil
 		}
 		resp, err := k.c.CommitOffsets(ctx, req)
 		if CodeOf(err) == moldauv1.ErrorCode_ERROR_CODE_FENCED_MEMBER_EPOCH && k.newEpoch(ctx, req.GetMemberEpoch(), changed) {
 			continue
 		}
 		if err != nil {
-			return err
+			return missing, err
 		}
-		return k.committed(resp, req, parts)
+		return missing, k.committed(resp, req, parts)
 	}
 }
 
@@ -246,11 +252,14 @@ func (k *Consumer) newEpoch(ctx context.Context, old int32, changed <-chan struc
 	}
 }
 
-// gather makes the request of a commit.
-func (k *Consumer) gather(tps []TopicPartition, offset func(*partConsumer) int64) (*moldauv1.CommitOffsetsRequest, []*partConsumer, <-chan struct{}) {
+// gather makes the request of a commit, and says what it left out because it is not owned.
+func (k *Consumer) gather(tps []TopicPartition, offset func(*partConsumer) int64) (
+	*moldauv1.CommitOffsetsRequest, []*partConsumer, []TopicPartition, <-chan struct{},
+) {
 	req := &moldauv1.CommitOffsetsRequest{Group: k.cfg.group, InstanceId: k.cfg.instanceID}
 	req.MemberId, req.MemberEpoch = k.member.identity()
 	var parts []*partConsumer
+	var missing []TopicPartition
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if tps == nil {
@@ -262,6 +271,7 @@ func (k *Consumer) gather(tps []TopicPartition, offset func(*partConsumer) int64
 	for _, tp := range tps {
 		p := k.parts[tp]
 		if p == nil || !p.resolved {
+			missing = append(missing, tp)
 			continue
 		}
 		if at := offset(p); at >= 0 && at != p.stored {
@@ -269,7 +279,7 @@ func (k *Consumer) gather(tps []TopicPartition, offset func(*partConsumer) int64
 			req.Offsets = append(req.Offsets, p.toCommit(at))
 		}
 	}
-	return req, parts, k.epochChanged
+	return req, parts, missing, k.epochChanged
 }
 
 // committed notes what a commit has stored.
@@ -309,7 +319,7 @@ func (k *Consumer) autoCommit() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(k.ctx, k.c.cfg.dialTimeout)
-		if err := k.commit(ctx, nil, processedOffset); err != nil && k.ctx.Err() == nil {
+		if _, err := k.commit(ctx, nil, processedOffset); err != nil && k.ctx.Err() == nil {
 			k.c.cfg.log.Warn("client: auto-commit failed", "group", k.cfg.group, "error", err)
 		}
 		cancel()

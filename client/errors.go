@@ -23,6 +23,8 @@ var (
 	ErrOutcomeUnknown = errors.New("client: the connection was lost and the outcome is unknown")
 	// ErrRecordTooLarge: a record is larger than the largest batch.
 	ErrRecordTooLarge = errors.New("client: record is larger than the batch limit")
+	// ErrNotAssigned: a position was not committed because the member does not own the partition, not yet or not any more.
+	ErrNotAssigned = errors.New("client: the partition is not assigned to this member")
 	// ErrNoOffset: a partition has no committed offset, or one out of range, and WithOffsetReset(ResetNone) is set.
 	ErrNoOffset = errors.New("client: no valid offset to start from")
 	// ErrDataLoss: see DataLossError.

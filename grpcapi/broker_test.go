@@ -3,6 +3,7 @@ package grpcapi_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -129,5 +130,49 @@ func TestCompressionTypeOfTheTopic(t *testing.T) {
 		if err != nil || !bytes.Equal(r.Key, want.Key) || !bytes.Equal(r.Value, want.Value) || len(r.Headers) != 1 {
 			t.Errorf("%v %v", r, err)
 		}
+	}
+}
+
+// TestCommitOfWhatIsNotOwned: a commit that answers success is there. A member that has joined and does not own its partitions yet, or names one that it never gets,
+// is told so.
+func TestCommitOfWhatIsNotOwned(t *testing.T) {
+	b := moldautest.Start(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := client.New(client.WithSeeds(b.GRPC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, topic := range []string{"owned", "other"} {
+		if _, err := c.CreateTopic(ctx, &moldauv1.CreateTopicRequest{Topic: topic, Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := c.NewConsumer(client.WithGroup("g"), client.WithTopics("owned"), client.WithAutoCommit(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	refused := 0
+	for {
+		err := k.CommitOffsets(ctx, map[client.TopicPartition]int64{{Topic: "owned"}: 7})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, client.ErrNotAssigned) {
+			t.Fatal(err)
+		}
+		refused++
+	}
+	if refused == 0 {
+		t.Log("the assignment was faster than the first commit")
+	}
+	got, err := c.FetchOffsets(ctx, &moldauv1.FetchOffsetsRequest{Group: "g"})
+	if err != nil || len(got.GetOffsets()) != 1 || got.GetOffsets()[0].GetCommittedOffset() != 7 {
+		t.Errorf("%v %v, want the 7 that was answered", got, err)
+	}
+	if err := k.CommitOffsets(ctx, map[client.TopicPartition]int64{{Topic: "other"}: 1}); !errors.Is(err, client.ErrNotAssigned) {
+		t.Errorf("a partition that is never owned: %v", err)
 	}
 }

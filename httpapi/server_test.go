@@ -109,3 +109,32 @@ func TestMetrics(t *testing.T) {
 		t.Error("a contradicting family was shown")
 	}
 }
+
+// TestStopCutsIdleStrangers: a connection on which nobody ever spoke does not hold up a stop.
+func TestStopCutsIdleStrangers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{}, &readiness{ok: true})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	stranger, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	resp, err := http.Get("http://" + l.Addr().String() + "/healthz") // the stranger was accepted before
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+}
