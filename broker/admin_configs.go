@@ -24,6 +24,9 @@ func (b *Broker) AlterConfigs(ctx context.Context, res cluster.ConfigResource, o
 		return nil, err
 	}
 	notes := notEnforced(altered)
+	if t, ok := b.Image().TopicByName(res.Name); ok && res.Kind == cluster.ConfigTopic {
+		notes = append(notes, notReached(altered, int(t.ReplicationFactor))...)
+	}
 	if validateOnly {
 		return notes, nil
 	}
@@ -88,6 +91,19 @@ func (b *Broker) checkResource(ctx context.Context, res cluster.ConfigResource) 
 
 func unknownBroker(name string) *cluster.Error {
 	return cluster.Refuse(cluster.CodeUnknownBroker, fmt.Sprintf("no broker %q is registered; `moldau cluster brokers` lists them", name))
+}
+
+// notReached says when a topic cannot have as many in-sync replicas as min.insync.replicas asks for: the replication factor counts then.
+func notReached(configs cluster.Configs, replicationFactor int) []string {
+	const key = "min.insync.replicas"
+	text, ok := configs.Get(key)
+	if !ok {
+		return nil
+	}
+	if n, err := strconv.Atoi(text); err != nil || n <= replicationFactor {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s=%s is above the replication factor %d, which counts instead", key, text, replicationFactor)}
 }
 
 // notEnforced says plainly which of the set topic configs do nothing yet.

@@ -134,6 +134,22 @@ func TestNotEnforced(t *testing.T) {
 	}
 }
 
+func TestNotReached(t *testing.T) {
+	for _, c := range []struct {
+		value string
+		notes int
+	}{{"", 0}, {"1", 0}, {"3", 0}, {"4", 1}} {
+		var configs cluster.Configs
+		if c.value != "" {
+			configs = cluster.Configs{{Key: "min.insync.replicas", Value: c.value}}
+		}
+		notes := notReached(configs, 3)
+		if len(notes) != c.notes || (c.notes > 0 && !strings.Contains(notes[0], "above the replication factor 3")) {
+			t.Errorf("min.insync.replicas=%s with 3 replicas: %q", c.value, notes)
+		}
+	}
+}
+
 // TestProducerIDsNeverTwice: blocks that arrive late or twice never give an id again.
 func TestProducerIDsNeverTwice(t *testing.T) {
 	var p producerIDs

@@ -23,11 +23,11 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (CreatedTopic,
 	if err != nil {
 		return CreatedTopic{}, err
 	}
-	notes := notEnforced(configs)
 	assignment, err := b.assignment(spec)
 	if err != nil {
 		return CreatedTopic{}, err
 	}
+	notes := append(notEnforced(configs), notReached(configs, len(assignment[0]))...)
 	cmd := cluster.CreateTopic{ID: newTopicID(), Name: spec.Name, Assignment: assignment, Configs: configs, CreatedMs: b.clock.WallMs()}
 	if spec.ValidateOnly {
 		return CreatedTopic{Topic: cluster.Topic{
@@ -89,7 +89,7 @@ func (b *Broker) checkAssignment(assignment [][]cluster.BrokerID) error {
 		seen := make(map[cluster.BrokerID]bool, len(replicas))
 		for _, r := range replicas {
 			if _, ok := img.Broker(r); !ok {
-				return bad("partition %d names broker %d, which is not registered", p, r)
+				return cluster.Refuse(cluster.CodeUnknownBroker, fmt.Sprintf("partition %d names broker %d, which is not registered", p, r))
 			}
 			if seen[r] {
 				return bad("partition %d names broker %d twice", p, r)

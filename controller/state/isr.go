@@ -137,7 +137,7 @@ func (a *apply) setLogStart(c cluster.SetLogStart) cluster.Result {
 	p, ok := a.old.Partition(c.Partition)
 	switch {
 	case !ok:
-		return refuse(cluster.CodeUnknownTopic, "no partition %v", c.Partition)
+		return a.noPartition(c.Partition)
 	case c.LeaderEpoch < p.LeaderEpoch:
 		return refuse(cluster.CodeFencedLeaderEpoch, "the leader epoch is %d, not %d", p.LeaderEpoch, c.LeaderEpoch)
 	case c.LeaderEpoch > p.LeaderEpoch:

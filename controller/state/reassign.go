@@ -12,13 +12,13 @@ import (
 func (a *apply) reassign(c cluster.Reassign) cluster.Result {
 	p, ok := a.old.Partition(c.Partition)
 	if !ok {
-		return refuse(cluster.CodeUnknownTopic, "no partition %v", c.Partition)
+		return a.noPartition(c.Partition)
 	}
 	original := minus(p.Replicas, p.Adding)
 	target := c.Replicas
 	if len(target) == 0 {
 		if len(p.Adding)+len(p.Removing) == 0 {
-			return refuse(cluster.CodeNoReassignment, "no reassignment of %v is in progress", c.Partition)
+			return refuse(cluster.CodeNoReassignment, "no reassignment of %s is in progress", a.called(c.Partition))
 		}
 		target = original
 	}
@@ -43,11 +43,11 @@ func (a *apply) finishReassign(c cluster.FinishReassign) cluster.Result {
 	p, ok := a.old.Partition(c.Partition)
 	switch {
 	case !ok:
-		return refuse(cluster.CodeUnknownTopic, "no partition %v", c.Partition)
+		return a.noPartition(c.Partition)
 	case p.PartitionEpoch != c.PartitionEpoch:
 		return refuse(cluster.CodeStalePartitionEpoch, "the partition epoch is %d, not %d", p.PartitionEpoch, c.PartitionEpoch)
 	case len(p.Adding)+len(p.Removing) == 0:
-		return refuse(cluster.CodeNoReassignment, "no reassignment of %v is in progress", c.Partition)
+		return refuse(cluster.CodeNoReassignment, "no reassignment of %s is in progress", a.called(c.Partition))
 	case !subset(p.Adding, p.ISR):
 		return refuse(cluster.CodeIneligibleReplica, "the replicas %v are not all in sync yet", p.Adding)
 	}

@@ -119,6 +119,23 @@ func refuse(code cluster.Code, format string, args ...any) cluster.Result {
 	return cluster.Result{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// called is a partition's name for people, who do not know topics by their id.
+func (a *apply) called(tp cluster.TopicPartition) string {
+	if t, ok := a.old.Topic(tp.Topic); ok {
+		return fmt.Sprintf("%s-%d", t.Name, tp.Partition)
+	}
+	return tp.String()
+}
+
+// noPartition refuses what names a partition that does not exist.
+func (a *apply) noPartition(tp cluster.TopicPartition) cluster.Result {
+	t, ok := a.old.Topic(tp.Topic)
+	if !ok {
+		return refuse(cluster.CodeUnknownTopic, "no topic has the id %s", tp.Topic)
+	}
+	return refuse(cluster.CodeUnknownTopic, "topic %s has no partition %d; it has %d, numbered from 0", t.Name, tp.Partition, t.Partitions)
+}
+
 func refuseWith(err error) cluster.Result {
 	if e, ok := err.(*cluster.Error); ok {
 		return cluster.Result{Code: e.Code, Message: e.Message}

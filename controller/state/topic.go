@@ -78,7 +78,7 @@ func (a *apply) checkReplicas(replicas []cluster.BrokerID) cluster.Result {
 	}
 	for _, b := range replicas {
 		if _, ok := a.txn.Broker(b); !ok {
-			return refuse(cluster.CodeInvalidAssignment, "broker %d is not registered", b)
+			return refuse(cluster.CodeUnknownBroker, "broker %d is not registered", b)
 		}
 	}
 	return cluster.Result{}
