@@ -20,7 +20,7 @@ const lockTimeout = time.Second
 
 // remedyStore is what an operator does about a damaged or failing Raft file.
 const remedyStore = "if the cluster has other brokers, move this broker's whole data directory away and start it again: it joins as a new server and copies " +
-	"its replicas; if it was the only one, restore a backup (docs/operations.md, lost metadata)"
+	"its replicas (docs/operations.md, Damaged metadata files); if it was the only one, restore a backup (docs/operations.md, All metadata is lost)"
 
 // logStore is Raft's log and stable store. An error or panic of the file below it is fatal: Raft would go on with a log or a vote of which it does not
 // know whether it is on disk.
