@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -70,7 +71,7 @@ func Load(from Sources) (cfg Config, warnings []string, err error) {
 	if len(errs) == 0 {
 		errs = append(errs, cfg.Validate())
 	}
-	return cfg, misspelt(from.Environ, keys), errors.Join(errs...)
+	return cfg, Misspelt(from.Environ), errors.Join(errs...)
 }
 
 // delimiter parts nested keys inside viper; a dot would collide with keys that hold dots.
@@ -170,19 +171,23 @@ func suggestion(word string, candidates []string) string {
 	return ""
 }
 
-// misspelt finds environment variables that are close to a key's and not one. They are not refused: a platform may set MOLDAU_ variables of
+// The environment variables that are no key of the configuration: what brokers a command asks, and the file that a broker loads.
+const (
+	EnvServer = EnvPrefix + "SERVER"
+	EnvConfig = EnvPrefix + "CONFIG"
+)
+
+// Misspelt finds environment variables that are close to one of ours and not one. They are not refused: a platform may set MOLDAU_ variables of
 // its own, as Kubernetes does for a service of that name.
-func misspelt(environ []string, keys []Key) []string {
-	var names []string
-	known := map[string]bool{}
-	for _, k := range keys {
+func Misspelt(environ []string) []string {
+	names := []string{EnvServer, EnvConfig}
+	for _, k := range Keys() {
 		names = append(names, k.Env)
-		known[k.Env] = true
 	}
 	var warnings []string
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, EnvPrefix) || known[name] {
+		if !strings.HasPrefix(name, EnvPrefix) || slices.Contains(names, name) {
 			continue
 		}
 		if near := Nearest(strings.TrimPrefix(name, EnvPrefix), trimmed(names)); near != "" {

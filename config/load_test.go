@@ -175,7 +175,7 @@ func TestMissingFile(t *testing.T) {
 }
 
 func TestMisspeltEnvironmentIsToldNotRefused(t *testing.T) {
-	_, warnings, err := Load(Sources{Environ: []string{"MOLDAU_LOG_LEVL=debug", "MOLDAU_SERVICE_HOST=10.0.0.1", "MOLDAU_SERVER=h:1", "OTHER=x"}})
+	_, warnings, err := Load(Sources{Environ: []string{"MOLDAU_LOG_LEVL=debug", "MOLDAU_SERVICE_HOST=10.0.0.1", "MOLDAU_SERVER=h:1", "MOLDAU_CONFIG=", "OTHER=x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestSizesAndDurations(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	keys := []string{"id", "data", "seeds", "grpc.addr", "bootstrap-expect"}
-	for word, want := range map[string]string{"sedes": "seeds", "--grpc-adr": "grpc.addr", "bootstrap.expects": "bootstrap-expect", "elephant": ""} {
+	for word, want := range map[string]string{"sedes": "seeds", "--grpc-adr": "grpc.addr", "bootstrap.expects": "bootstrap-expect", "elephant": "", "foo": "", "dta": "data"} {
 		if got := Nearest(word, keys); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
 		}

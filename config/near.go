@@ -3,9 +3,10 @@ package config
 import "strings"
 
 // Nearest returns the candidate that a misspelt word most likely means, or "" when none is close. Case, dots, dashes and underscores do not
-// count, and neither do leading dashes.
+// count, and neither do leading dashes. A short word must be nearer: three letters with two changes are another word.
 func Nearest(word string, candidates []string) string {
-	best, distance := "", max(2, len(word)/4)+1
+	n := len(plain(word))
+	best, distance := "", max(1, min(2, n/4), n/5)+1
 	for _, c := range candidates {
 		if d := editDistance(plain(word), plain(c)); d < distance {
 			best, distance = c, d
