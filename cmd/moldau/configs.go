@@ -164,8 +164,16 @@ func (a *app) alter(ctx context.Context, c *client.Client, res resource, sets, u
 		req.Ops = append(req.Ops, &moldauv1.ConfigOp{Key: key})
 		done = append(done, key+" unset")
 	}
-	if _, err := c.AlterConfigs(ctx, req); err != nil {
-		return fmt.Errorf("change configs of %s: %w", res, err)
+	resp, err := c.AlterConfigs(ctx, req)
+	if err != nil {
+		err = fmt.Errorf("change configs of %s: %w", res, err)
+		if client.CodeOf(err) == moldauv1.ErrorCode_ERROR_CODE_INVALID_CONFIG {
+			return hinted(err, "`moldau config get %s -o wide` lists the keys and what they mean.", res)
+		}
+		return err
+	}
+	for _, note := range resp.GetNotes() {
+		a.say("note: %s", note)
 	}
 	word := "changed"
 	if dryRun {

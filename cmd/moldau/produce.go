@@ -10,23 +10,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/moldau-log/moldau/client"
+	"github.com/moldau-log/moldau/config"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 	"github.com/moldau-log/moldau/record"
 )
 
 const (
-	// produceBatchBytes lets a record be as large as the default max.message.bytes allows.
-	produceBatchBytes = 1 << 20
+	// maxRecordBytes lets a record be as large as the default max.message.bytes allows.
+	maxRecordBytes = "1MiB"
 	// farewell bounds the wait for acknowledgements after an interruption.
 	farewell = 10 * time.Second
+	// anyPartition leaves the partition to the key.
+	anyPartition = -1
 )
 
 // produceFlags are the flags of `moldau produce`.
 type produceFlags struct {
 	key, delimiter, acks, codec string
+	maxRecord                   string // with a unit or without
 	partition                   int32
 	headers                     []string
 	verbose                     bool
+
+	limit int // maxRecord in bytes, once options has read it
 }
 
 func newProduce(a *app) *cobra.Command {
@@ -35,7 +41,7 @@ func newProduce(a *app) *cobra.Command {
 		Use:   "produce TOPIC",
 		Short: "Write the lines of standard input as records",
 		Long: `Write each line of standard input as a record, and say at the end how many were acknowledged. Sent again after a lost connection or a change of
-leader, a record is still in the log once. Exit 1 if any record failed.`,
+leader, a record is still in the log once. Exit 1 if any record failed. A line that is too long is one failed record; those after it are written.`,
 		Example: `  echo hello | moldau produce greetings
   seq 1 1000000 | moldau produce numbers -z zstd
   printf 'alice:1\nbob:2\n' | moldau produce scores --key-delimiter : -H source=shell -v`,
@@ -46,8 +52,9 @@ leader, a record is still in the log once. Exit 1 if any record failed.`,
 	cmd.Flags().StringVar(&f.delimiter, "key-delimiter", "", "what parts key and value in a line; a line without it has no key")
 	cmd.Flags().StringVar(&f.acks, "acks", "isr", "isr: every in-sync replica has it on disk; leader: the leader has; none")
 	cmd.Flags().StringVarP(&f.codec, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
-	cmd.Flags().Int32VarP(&f.partition, "partition", "p", -1, "partition; default: by the key, or spread")
+	cmd.Flags().Int32VarP(&f.partition, "partition", "p", anyPartition, "partition; -1: by the key, or spread")
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header name=value of every record; repeatable")
+	cmd.Flags().StringVar(&f.maxRecord, "max-record-bytes", maxRecordBytes, "largest record, and largest batch before compression; the topic's max.message.bytes must allow it too")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print partition and offset of every record")
 	cmd.MarkFlagsMutuallyExclusive("key", "key-delimiter")
 	return cmd
@@ -63,7 +70,15 @@ func (f *produceFlags) options(a *app) ([]client.Option, client.Record, error) {
 	if err != nil {
 		return nil, client.Record{}, usage("-z %q is not one of none, gzip, snappy, lz4, zstd", f.codec)
 	}
-	opts := []client.Option{client.WithAcks(acks), client.WithCompression(codec), client.WithBatchMaxBytes(produceBatchBytes)}
+	limit, err := config.ParseBytes(f.maxRecord)
+	if err != nil || limit < 1<<10 || limit > client.MaxBatchBytes {
+		return nil, client.Record{}, usage("--max-record-bytes %q is not a size from 1KiB to %dMiB", f.maxRecord, client.MaxBatchBytes>>20)
+	}
+	f.limit = int(limit)
+	if f.partition < anyPartition {
+		return nil, client.Record{}, usage("-p %d: partitions are numbered from 0; %d, the default, leaves it to the key", f.partition, anyPartition)
+	}
+	opts := []client.Option{client.WithAcks(acks), client.WithCompression(codec), client.WithBatchMaxBytes(f.limit)}
 	if acks == client.AcksNone {
 		opts = append(opts, client.WithoutIdempotence())
 	}

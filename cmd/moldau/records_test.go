@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -45,34 +47,87 @@ func TestRecordFormats(t *testing.T) {
 	}
 }
 
+// everyLine reads a stream to its end.
+func everyLine(in io.Reader, bound int) (got piece, err error) {
+	r := &lineReader{in: in, bound: bound}
+	for err == nil {
+		var p piece
+		p, err = r.next()
+		got.lines, got.tooLong = append(got.lines, p.lines...), append(got.tooLong, p.tooLong...)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return got, err
+}
+
 func TestReadLines(t *testing.T) {
-	long := strings.Repeat("x", 3*chunkBytes)
+	long, longer := strings.Repeat("x", 3*chunkBytes), strings.Repeat("y", 5*chunkBytes+1)
 	for _, c := range []struct {
-		in   string
-		want []string
+		in      string
+		want    []string
+		tooLong []int64
 	}{
-		{"", nil}, {"a\nb\n", []string{"a", "b"}}, {"a\n\nb", []string{"a", "", "b"}}, {"\n", []string{""}}, {"a\r\n", []string{"a\r"}}, {long + "\nb\n", []string{long, "b"}},
+		{in: ""},
+		{in: "a\nb\n", want: []string{"a", "b"}},
+		{in: "a\n\nb", want: []string{"a", "", "b"}},
+		{in: "\n", want: []string{""}},
+		{in: "a\r\n", want: []string{"a\r"}},
+		{in: long + "\nb\n", want: []string{long, "b"}},
+		{in: "a\n" + longer + "\nb\n", want: []string{"a", "b"}, tooLong: []int64{int64(len(longer))}},
+		{in: "a\n" + longer, want: []string{"a"}, tooLong: []int64{int64(len(longer))}},
+		{in: long + "x\n" + longer + "\n\n" + longer + "\nb", want: []string{"", "b"}, tooLong: []int64{int64(len(long)) + 1, int64(len(longer)), int64(len(longer))}},
+		{in: longer + longer + "\n" + long, want: []string{long}, tooLong: []int64{2 * int64(len(longer))}},
 	} {
-		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.in), "torn": iotest.HalfReader(strings.NewReader(c.in))} {
-			out := make(chan [][]byte, 1000)
-			if err := readLines(t.Context(), in, out); err != nil {
+		for name, in := range map[string]io.Reader{
+			"whole": strings.NewReader(c.in), "torn": iotest.HalfReader(strings.NewReader(c.in)), "end with data": iotest.DataErrReader(strings.NewReader(c.in)),
+		} {
+			got, err := everyLine(in, len(long))
+			if err != nil {
 				t.Fatal(err)
 			}
-			close(out)
-			var got []string
-			for lines := range out {
-				for _, line := range lines {
-					got = append(got, string(line))
-				}
+			var lines []string
+			for _, line := range got.lines {
+				lines = append(lines, string(line))
 			}
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("%s %.20q: %d lines, want %d", name, c.in, len(got), len(c.want))
+			if !slices.Equal(lines, c.want) || !slices.Equal(got.tooLong, c.tooLong) {
+				t.Errorf("%s: %.20q of %d bytes: %d lines, want %d; too long %v, want %v", name, c.in, len(c.in), len(lines), len(c.want), got.tooLong, c.tooLong)
 			}
 		}
 	}
-	if err := readLines(t.Context(), iotest.ErrReader(fmt.Errorf("broken")), make(chan [][]byte, 1)); err == nil || !strings.Contains(err.Error(), "broken") {
-		t.Errorf("a broken input: %v", err)
+	out := make(chan piece, 1)
+	if err := readLines(t.Context(), iotest.ErrReader(fmt.Errorf("broken")), 10, out); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("got %v", err)
 	}
+}
+
+// TestLongLineIsReadInLinearWork counts what the reader asks memory for: a line of any length needs a few times the bound, and not more for each read.
+func TestLongLineIsReadInLinearWork(t *testing.T) {
+	const bound = 1 << 20
+	allocated := func(length int) uint64 {
+		in := iotest.HalfReader(io.LimitReader(endless{}, int64(length)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := everyLine(in, bound)
+		runtime.ReadMemStats(&after)
+		if err != nil || len(got.tooLong) != 1 || got.tooLong[0] != int64(length) {
+			t.Fatalf("%v, %v", got.tooLong, err)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if n := allocated(100 * bound); n > 10*bound {
+		t.Errorf("a line of %d bytes took %d bytes of memory, bound %d", 100*bound, n, bound)
+	}
+}
+
+// endless is a line without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 // decodeAll decodes every line of standard output.

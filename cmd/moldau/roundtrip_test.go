@@ -85,6 +85,9 @@ func TestRecordsExitCodes(t *testing.T) {
 	if got := cli(t, broker.GRPC, "", "topic", "create", "numbers", "-p", "1", "-c", "max.message.bytes=1000"); got.code != exitDone {
 		t.Fatal(got.err)
 	}
+	if got := cli(t, broker.GRPC, "", "topic", "create", "sizes"); got.code != exitDone {
+		t.Fatal(got.err)
+	}
 	for _, c := range []struct {
 		name, stdin string
 		args        []string
@@ -94,7 +97,15 @@ func TestRecordsExitCodes(t *testing.T) {
 		{"no topic", "x\n", []string{"produce", "nope"}, exitNotFound, []string{"UNKNOWN_TOPIC", "moldau topic create"}},
 		{"no topic to read", "", []string{"consume", "nope"}, exitNotFound, []string{"UNKNOWN_TOPIC"}},
 		{"no partition", "x\n", []string{"produce", "numbers", "-p", "1"}, exitNotFound, []string{"no partition 1, the topic has 1"}},
-		{"too large", strings.Repeat("x", 2000) + "\n", []string{"produce", "numbers"}, exitFailure, []string{"1 of 1 records failed, 0 were acknowledged", "TOO_LARGE"}},
+		{"too large for the topic", strings.Repeat("x", 2000) + "\n", []string{"produce", "numbers"}, exitFailure, []string{
+			"1 of 1 records failed, 0 were acknowledged", "TOO_LARGE", "`moldau topic alter numbers -c max.message.bytes=BYTES`",
+		}},
+		{"too large for the client", strings.Repeat("x", 3000) + "\nsmall\n", []string{"produce", "sizes", "--max-record-bytes", "2KiB"}, exitFailure, []string{
+			"1 of 2 records failed, 1 were acknowledged", "a line of 3000 bytes, limit 2048", "--max-record-bytes raises", "max.message.bytes",
+		}},
+		{"as large as the client takes, but for its frame", strings.Repeat("x", 2048) + "\n", []string{"produce", "sizes", "--max-record-bytes", "2KiB"}, exitFailure, []string{
+			"1 of 1 records failed", "limit 2048", "--max-record-bytes raises",
+		}},
 		{"nothing there", "", []string{"consume", "numbers", "-n", "1", "--timeout", "200ms"}, exitTimeout, []string{"not done within 200ms"}},
 		{"offset that is not there", "", []string{"consume", "numbers", "--from", "99"}, exitFailure, []string{"OFFSET_OUT_OF_RANGE", "moldau topic describe numbers"}},
 		{"empty to its end", "", []string{"consume", "numbers", "--exit-at-end"}, exitDone, nil},
@@ -108,6 +119,39 @@ func TestRecordsExitCodes(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", c.name, got.err, want)
 			}
 		}
+	}
+}
+
+// TestLargeRecords: what the flag and the topic allow goes through and comes back.
+func TestLargeRecords(t *testing.T) {
+	broker := moldautest.Start(t)
+	const megabyte = 1 << 20
+	if got := cli(t, broker.GRPC, "", "topic", "create", "blobs", "-p", "1", "-c", fmt.Sprintf("max.message.bytes=%d", 8*megabyte)); got.code != exitDone {
+		t.Fatal(got.err)
+	}
+	in := "small\n" + strings.Repeat("x", 5*megabyte) + "\nlast\n"
+	if got := cli(t, broker.GRPC, in, "produce", "blobs"); got.code != exitFailure || !strings.Contains(got.err, "1 of 3 records failed, 2 were acknowledged") {
+		t.Errorf("without the flag: exit %d: %.300s", got.code, got.err)
+	}
+	if got := cli(t, broker.GRPC, in, "produce", "blobs", "--max-record-bytes", "8MiB"); got.code != exitDone {
+		t.Fatalf("exit %d: %.300s", got.code, got.err)
+	}
+	if got := cli(t, broker.GRPC, "", "consume", "blobs", "--exit-at-end"); got.out != "small\nlast\n"+in {
+		t.Errorf("exit %d, %d bytes came back, %d were written: %.300s", got.code, len(got.out), len(in)+11, got.err)
+	}
+}
+
+// TestNotes: what a broker remarks is told, whichever command changes the config.
+func TestNotes(t *testing.T) {
+	broker := moldautest.Start(t)
+	const want = "note: min.insync.replicas=4 is above the replication factor 1, which counts instead"
+	for _, args := range []string{"topic create y -r 1 -c min.insync.replicas=4", "topic alter y -c min.insync.replicas=4", "config set topic y min.insync.replicas=4 --dry-run"} {
+		if got := cli(t, broker.GRPC, "", strings.Fields(args)...); got.code != exitDone || !strings.Contains(got.err, want) {
+			t.Errorf("%s: exit %d, %q", args, got.code, got.err)
+		}
+	}
+	if got := cli(t, broker.GRPC, "", "topic", "alter", "y", "-c", "min.insync.replicas=1"); got.code != exitDone || strings.Contains(got.err, "note:") {
+		t.Errorf("exit %d, %q", got.code, got.err)
 	}
 }
 

@@ -7,18 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/moldau-log/moldau/client"
+	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 )
-
-// maxLine bounds a line of standard input. The client refuses records above its batch size long before.
-const maxLine = 64 << 20
-
-// chunkBytes is how much of standard input is read at once.
-const chunkBytes = 64 << 10
 
 // sender turns lines into records and counts their outcome.
 type sender struct {
@@ -27,6 +21,7 @@ type sender struct {
 	template  client.Record
 	key       []byte
 	delimiter []byte
+	limit     int // of a record in bytes
 	verbose   bool
 
 	mu     sync.Mutex // guards what follows, and out
@@ -39,7 +34,7 @@ type sender struct {
 }
 
 func newSender(a *app, c *client.Client, template client.Record, f produceFlags) *sender {
-	s := &sender{a: a, client: c, template: template, delimiter: []byte(f.delimiter), verbose: f.verbose, out: bufio.NewWriter(a.out)}
+	s := &sender{a: a, client: c, template: template, delimiter: []byte(f.delimiter), limit: f.limit, verbose: f.verbose, out: bufio.NewWriter(a.out)}
 	if f.key != "" {
 		s.key = []byte(f.key)
 	}
@@ -48,21 +43,35 @@ func newSender(a *app, c *client.Client, template client.Record, f produceFlags)
 
 // sendLines produces until standard input or ctx ends.
 func (s *sender) sendLines(ctx context.Context) error {
-	chunks := make(chan [][]byte, 4)
+	pieces := make(chan piece, 4)
 	readErr := make(chan error, 1)
 	go func() { // ends with the input; a read that blocks for ever ends with the process
-		readErr <- readLines(ctx, s.a.in, chunks)
-		close(chunks)
+		readErr <- readLines(ctx, s.a.in, s.limit+len(s.delimiter), pieces)
+		close(pieces)
 	}()
 	for {
 		select {
-		case lines, more := <-chunks:
+		case p, more := <-pieces:
 			if !more {
 				return <-readErr
 			}
-			s.send(ctx, lines)
+			s.refuse(p.tooLong)
+			s.send(ctx, p.lines)
 		case <-ctx.Done():
 			return nil
+		}
+	}
+}
+
+// refuse counts lines that are longer than a record may be.
+func (s *sender) refuse(lengths []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range lengths {
+		s.read++
+		s.failed++
+		if s.first == nil {
+			s.first = fmt.Errorf("%w: a line of %d bytes, limit %d", client.ErrRecordTooLarge, n, s.limit)
 		}
 	}
 }
@@ -163,58 +172,24 @@ func (s *sender) report(took time.Duration, flushErr error) error {
 		first = errors.New("interrupted")
 	}
 	return &coded{
-		code: exitFailure, hint: remedy(first),
+		code: exitFailure, hint: s.remedy(first),
 		err: fmt.Errorf("%d of %d records failed, %d were acknowledged: %w", sum.Failed, sum.Records, sum.Acknowledged, first),
 	}
+}
+
+// remedy is what to do about a failed record.
+func (s *sender) remedy(err error) string {
+	switch {
+	case errors.Is(err, client.ErrRecordTooLarge):
+		return fmt.Sprintf("--max-record-bytes raises this command's limit, and `moldau topic alter %s -c max.message.bytes=BYTES` the topic's.", s.template.Topic)
+	case client.CodeOf(err) == moldauv1.ErrorCode_ERROR_CODE_TOO_LARGE:
+		return fmt.Sprintf("`moldau topic alter %s -c max.message.bytes=BYTES` raises the topic's limit.", s.template.Topic)
+	}
+	return remedy(err)
 }
 
 func (s *sender) progress() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Sprintf("%d records, %s acknowledged, %d failed", s.acked, bytesText(s.bytes), s.failed)
-}
-
-// readLines cuts in into lines without their ends and sends those of each read together, so that a person at a terminal sees every line go at
-// once and a file goes in large pieces. A last line without end counts.
-func readLines(ctx context.Context, in io.Reader, out chan<- [][]byte) error {
-	var rest []byte // the beginning of a line, from the chunk before
-	for {
-		chunk := make([]byte, len(rest)+max(chunkBytes, len(rest)))
-		copy(chunk, rest)
-		n, err := in.Read(chunk[len(rest):])
-		chunk = chunk[:len(rest)+n]
-		var lines [][]byte
-		lines, rest = cutLines(chunk)
-		if err != nil && len(rest) > 0 {
-			lines, rest = append(lines, rest), nil
-		}
-		if len(rest) > maxLine {
-			return fmt.Errorf("read standard input: a line is longer than %s", bytesText(maxLine))
-		}
-		if len(lines) > 0 {
-			select {
-			case out <- lines:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read standard input: %w", err)
-		}
-	}
-}
-
-// cutLines splits whole lines off and returns what follows the last one.
-func cutLines(chunk []byte) (lines [][]byte, rest []byte) {
-	for {
-		i := bytes.IndexByte(chunk, '\n')
-		if i < 0 {
-			return lines, chunk
-		}
-		lines = append(lines, chunk[:i])
-		chunk = chunk[i+1:]
-	}
 }
