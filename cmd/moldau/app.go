@@ -10,10 +10,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/moldau-log/moldau/client"
+	"github.com/moldau-log/moldau/config"
 )
 
 // app is what every command is given: its streams, its environment and the global flags.
@@ -38,13 +40,40 @@ const (
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	servers := []string{defaultServer}
-	if env := a.getenv("MOLDAU_SERVER"); env != "" {
+	if env := a.getenv(config.EnvServer); env != "" {
 		servers = strings.Split(env, ",")
 	}
 	flags.StringSliceVar(&a.servers, "server", servers, "brokers to ask, host:port of the gRPC port; repeatable, or with commas; env MOLDAU_SERVER")
 	flags.StringVarP(&a.output, "output", "o", formatTable, "output format: "+strings.Join(formats, ", "))
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long to try; without it a command gives up at once where no server listens")
+	flags.Lookup("server").DefValue = "[" + defaultServer + "]" // help shows the default, not what the environment has made of it
 	a.flags = flags
+}
+
+// checkGlobalFlags refuses values that no command can use.
+func (a *app) checkGlobalFlags() error {
+	if !slices.Contains(formats, a.output) {
+		return usage("-o %q is not one of %s", a.output, strings.Join(formats, ", "))
+	}
+	if a.timeout <= 0 {
+		return usage("--timeout %v is not above 0", a.timeout)
+	}
+	for _, server := range a.servers {
+		if _, _, err := net.SplitHostPort(server); err != nil {
+			return usage("--server %q is not host:port, such as %s", server, defaultServer)
+		}
+	}
+	return nil
+}
+
+// warnOfEnvironment tells of variables that look like a misspelt one of ours. What a broker is started with is told where it is loaded.
+func (a *app) warnOfEnvironment(cmd *cobra.Command) {
+	if cmd.Name() == serverCommand {
+		return
+	}
+	for _, w := range config.Misspelt(a.environ) {
+		a.say("warning: %s", w)
+	}
 }
 
 func (a *app) getenv(name string) string {
@@ -68,12 +97,6 @@ func (a *app) connect(opts ...client.Option) (*client.Client, error) {
 }
 
 func (a *app) newClient(opts ...client.Option) (*client.Client, error) {
-	if !slices.Contains(formats, a.output) {
-		return nil, usage("-o %q is not one of %s", a.output, strings.Join(formats, ", "))
-	}
-	if a.timeout <= 0 {
-		return nil, usage("--timeout %v is not above 0", a.timeout)
-	}
 	base := []client.Option{client.WithSeeds(a.servers...), client.WithClientID("moldau-cli"), client.WithRequestTimeout(a.timeout)}
 	c, err := client.New(append(base, opts...)...)
 	if err != nil {
@@ -90,10 +113,6 @@ func (a *app) anybodyThere() error {
 		if err == nil {
 			conn.Close()
 			return nil
-		}
-		var addr *net.AddrError
-		if errors.As(err, &addr) {
-			return usage("--server %q is not host:port: %w", server, err)
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			return nil

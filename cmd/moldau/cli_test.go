@@ -73,7 +73,7 @@ func TestExitCodes(t *testing.T) {
 		{"cluster health", address, exitDone, nil},
 		{"topic create orders", sickAddress, exitFailure, []string{"moldau topic create: create topic orders: TOPIC_EXISTS: topic orders is there", "`moldau topic describe NAME` shows it"}},
 		{"topic create orders --if-not-exists", sickAddress, exitDone, []string{"left as it is"}},
-		{"topic create", address, exitUsage, []string{"usage: moldau topic create NAME"}},
+		{"topic create", address, exitUsage, []string{"an argument is missing; usage: moldau topic create NAME"}},
 		{"topic create a -c novalue", address, exitUsage, []string{"config \"novalue\" is not key=value"}},
 		{"topic list -o xml", address, exitUsage, []string{"-o \"xml\" is not one of table"}},
 		{"topic list --sever x", address, exitUsage, []string{"unknown flag --sever, did you mean --server?"}},

@@ -130,7 +130,7 @@ func (a *app) showElections(results []*moldauv1.PartitionResult) error {
 	shapes := []electionShape{}
 	t := table{columns: []column{col("TOPIC"), col("PARTITION"), col("RESULT")}}
 	var v view
-	failed := 0
+	var refused []*moldauv1.Error
 	for _, r := range results {
 		s := electionShape{r.GetTopic(), r.GetTopicId(), r.GetPartition(), r.GetError().GetMessage()}
 		result := "elected"
@@ -139,7 +139,7 @@ func (a *app) showElections(results []*moldauv1.PartitionResult) error {
 			result = "leads already"
 		case r.GetError() != nil:
 			result = s.Error
-			failed++
+			refused = append(refused, r.GetError())
 		}
 		shapes = append(shapes, s)
 		t.rows = append(t.rows, []string{s.Topic, number(s.Partition), result})
@@ -149,8 +149,8 @@ func (a *app) showElections(results []*moldauv1.PartitionResult) error {
 	if err := a.show(v); err != nil {
 		return err
 	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d partitions got no leader", failed, len(results))
+	if len(refused) > 0 {
+		return partly(refused, "%d of %d partitions got no leader", len(refused), len(results))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func newClusterUnregister(a *app) *cobra.Command {
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := strconv.ParseInt(args[0], 10, 32)
 			if err != nil || id < 0 {
-				return usage("%q is not a broker id", args[0])
+				return usage("%q is not a broker id, a whole number from 0", args[0])
 			}
 			if _, err := c.UnregisterBroker(ctx, &moldauv1.UnregisterBrokerRequest{Broker: int32(id)}); err != nil {
 				return fmt.Errorf("unregister broker %d: %w", id, err)

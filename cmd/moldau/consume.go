@@ -51,7 +51,7 @@ output, every second and at the end. --from then says where to begin where nothi
 	cmd.Flags().StringVarP(&f.format, "format", "f", "", "how to print a record")
 	cmd.Flags().Int32SliceVarP(&f.partitions, "partition", "p", nil, "partitions; default: all")
 	cmd.Flags().BoolVar(&f.exitAtEnd, "exit-at-end", false, "end when everything is read that was there at the start")
-	cmd.MarkFlagsMutuallyExclusive("group", "partition")
+	exclusive(cmd, "group", "partition")
 	return cmd
 }
 
@@ -63,6 +63,9 @@ func (f *consumeFlags) options(topic string, now time.Time) ([]client.ConsumerOp
 	}
 	if f.count < 0 {
 		return nil, usage("-n %d is below 0", f.count)
+	}
+	if err := checkPartitions(f.partitions); err != nil {
+		return nil, err
 	}
 	if f.group != "" {
 		reset := client.ResetEarliest

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,8 +54,11 @@ func runDev(ctx context.Context, a *app, f devFlags) error {
 	if f.brokers < 1 || f.brokers > maxDevBrokers {
 		return usage("--brokers %d is not within 1 and %d", f.brokers, maxDevBrokers)
 	}
-	if !slices.Contains(formats, a.output) {
-		return usage("-o %q is not one of %s", a.output, strings.Join(formats, ", "))
+	if last := f.basePort + portStep*(f.brokers-1) + 9644 - devBasePort; f.basePort < 1 || last > math.MaxUint16 {
+		return usage("--base-port %d: the ports from it to %d are not within 1 and %d", f.basePort, last, math.MaxUint16)
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, f.logLevel) {
+		return usage("--log-level %q is not one of debug, info, warn, error", f.logLevel)
 	}
 	if f.data == "" {
 		dir, err := os.MkdirTemp("", "moldau-dev-")

@@ -49,6 +49,18 @@ func hinted(err error, format string, args ...any) error {
 	return &coded{code: exitCode(err), err: err, hint: fmt.Sprintf(format, args...)}
 }
 
+// partly is for a command of which some parts were refused; the table has shown them. Where all were refused for reasons of one exit code, it is that.
+func partly(refused []*moldauv1.Error, format string, args ...any) error {
+	first := client.FromWire(refused[0])
+	code := exitCode(first)
+	for _, e := range refused[1:] {
+		if exitCode(client.FromWire(e)) != code {
+			code = exitFailure
+		}
+	}
+	return &coded{code: code, err: fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), first), hint: remedy(first)}
+}
+
 // unreachable says that no broker listens at the given addresses.
 type unreachable struct {
 	servers []string
@@ -135,7 +147,8 @@ var remedies = map[moldauv1.ErrorCode]string{
 	moldauv1.ErrorCode_ERROR_CODE_GROUP_NOT_EMPTY:         "Stop its members first; `moldau group describe GROUP` shows them.",
 	moldauv1.ErrorCode_ERROR_CODE_GROUP_TYPE_MISMATCH:     "Kafka clients and native clients cannot share a group: use another group name.",
 	moldauv1.ErrorCode_ERROR_CODE_INVALID_REPLICATION:     "`moldau cluster brokers` shows how many brokers there are; ask for at most as many replicas.",
-	moldauv1.ErrorCode_ERROR_CODE_INVALID_CONFIG:          "`moldau config get topic NAME` lists the keys, with what they mean with -o wide.",
+	moldauv1.ErrorCode_ERROR_CODE_INVALID_CONFIG:          "`moldau config get topic NAME -o wide` lists the keys and what they mean.",
+	moldauv1.ErrorCode_ERROR_CODE_TOO_LARGE:               "max.message.bytes of the topic bounds a batch: `moldau topic alter NAME -c max.message.bytes=BYTES` raises it.",
 	moldauv1.ErrorCode_ERROR_CODE_NOT_ENOUGH_REPLICAS:     "`moldau cluster partitions --unhealthy` shows which replicas are missing.",
 	moldauv1.ErrorCode_ERROR_CODE_NO_CONTROLLER:           "A majority of the voters must be up; `moldau cluster health` says more.",
 	moldauv1.ErrorCode_ERROR_CODE_STORAGE:                 "The broker's log says more; free disk space or see `moldau cluster health`.",

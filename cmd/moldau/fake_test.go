@@ -204,8 +204,14 @@ type result struct {
 // cli runs a command line against a broker.
 func cli(t *testing.T, address, stdin string, args ...string) result {
 	t.Helper()
+	return cliWith(t, nil, address, stdin, args...)
+}
+
+// cliWith is cli with more environment variables.
+func cliWith(t *testing.T, env []string, address, stdin string, args ...string) result {
+	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(stdin), out: &out, err: &errs, environ: []string{"MOLDAU_SERVER=" + address}}
+	a := &app{in: strings.NewReader(stdin), out: &out, err: &errs, environ: append([]string{"MOLDAU_SERVER=" + address}, env...)}
 	code := run(t.Context(), args, a)
 	return result{out.String(), errs.String(), code}
 }

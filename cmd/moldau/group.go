@@ -101,7 +101,7 @@ type resetShape struct {
 	TopicID         string `json:"topic_id"`
 	Partition       int32  `json:"partition"`
 	PreviousOffset  *int64 `json:"previous_offset"`
-	CommittedOffset int64  `json:"committed_offset"`
+	CommittedOffset *int64 `json:"committed_offset"`
 	Executed        bool   `json:"executed"`
 	Error           string `json:"error"`
 }
@@ -132,12 +132,15 @@ POSITION is start, end, an OFFSET, @TIMESTAMP (milliseconds, RFC 3339, or @-1h f
 			if err != nil {
 				return fmt.Errorf("reset group %s: %w", args[0], err)
 			}
-			v, failed := viewResets(resp.GetResets(), execute)
+			if len(resp.GetResets()) == 0 {
+				return nothingToReset(ctx, c, args[0])
+			}
+			v, refused := viewResets(resp.GetResets(), execute)
 			if err := a.show(v); err != nil {
 				return err
 			}
-			if failed > 0 {
-				return fmt.Errorf("%d of %d partitions could not be reset", failed, len(resp.GetResets()))
+			if len(refused) > 0 {
+				return partly(refused, "%d of %d partitions could not be reset", len(refused), len(resp.GetResets()))
 			}
 			if !execute {
 				a.say("nothing was changed; --execute does it")
@@ -149,6 +152,14 @@ POSITION is start, end, an OFFSET, @TIMESTAMP (milliseconds, RFC 3339, or @-1h f
 	cmd.Flags().StringSliceVar(&topics, "topic", nil, "TOPIC or TOPIC:PARTITION; default: all that have a committed offset")
 	cmd.Flags().BoolVar(&execute, "execute", false, "do it")
 	return cmd
+}
+
+// nothingToReset says why a reset had no partition: the group does not exist, or has not committed anything.
+func nothingToReset(ctx context.Context, c *client.Client, group string) error {
+	if _, err := describeGroups(ctx, c, []string{group}); err != nil {
+		return fmt.Errorf("reset group %s: %w", group, err)
+	}
+	return hinted(notFound("group %s has committed no offset", group), "--topic names what shall be set.")
 }
 
 // resetTo fills in where the offsets shall go.
@@ -193,21 +204,21 @@ func parseTopics(words []string) ([]*moldauv1.TopicPartition, error) {
 	return out, nil
 }
 
-func viewResets(resets []*moldauv1.OffsetReset, executed bool) (v view, failed int) {
+func viewResets(resets []*moldauv1.OffsetReset, executed bool) (v view, refused []*moldauv1.Error) {
 	shapes := []resetShape{}
 	t := table{columns: []column{col("TOPIC"), col("PARTITION"), col("PREVIOUS"), col("COMMITTED"), col("ERROR")}}
 	for _, r := range resets {
 		s := resetShape{
 			Topic: r.GetTopic(), TopicID: r.GetTopicId(), Partition: r.GetPartition(), PreviousOffset: known(r.GetPreviousOffset()),
-			CommittedOffset: r.GetCommittedOffset(), Executed: executed && r.GetError() == nil, Error: r.GetError().GetMessage(),
+			CommittedOffset: known(r.GetCommittedOffset()), Executed: executed && r.GetError() == nil, Error: r.GetError().GetMessage(),
 		}
 		if r.GetError() != nil {
-			failed++
+			refused = append(refused, r.GetError())
 		}
 		shapes = append(shapes, s)
-		t.rows = append(t.rows, []string{s.Topic, number(s.Partition), maybe(s.PreviousOffset), number(s.CommittedOffset), s.Error})
+		t.rows = append(t.rows, []string{s.Topic, number(s.Partition), maybe(s.PreviousOffset), maybe(s.CommittedOffset), s.Error})
 		v.names = append(v.names, fmt.Sprintf("%s:%d", s.Topic, s.Partition))
 	}
 	v.tables, v.value = []table{t}, shapes
-	return v, failed
+	return v, refused
 }

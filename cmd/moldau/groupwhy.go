@@ -65,7 +65,7 @@ func explainGroup(g *moldauv1.GroupDescription, now time.Time) whyShape {
 		}
 	}
 	if len(s.Reasons) == 0 {
-		say("every member has what the group wants it to have")
+		say("every member has what the group wants it to have; one that is silent counts as a member until its session timeout is over")
 	}
 	return s
 }

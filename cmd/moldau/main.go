@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,9 +48,6 @@ func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
 func run(ctx context.Context, args []string, a *app) int {
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
 	cmd, err := root.ExecuteContextC(ctx)
 	if errors.Is(err, syscall.EPIPE) {
 		return exitDone // whoever reads standard output has enough
@@ -73,14 +71,39 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	a.addGlobalFlags(root.PersistentFlags())
 	root.AddCommand(
 		newServer(a), newDev(a), newTopic(a), newProduce(a), newConsume(a), newGroup(a), newConfig(a), newCluster(a), newLog(a), newVersion(a), newDocs(a),
 	)
 	root.SetFlagErrorFunc(badFlag)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd() // cobra would add both later, out of reach of strict
 	for _, cmd := range everyCommand(root) {
-		refuseUnknown(cmd)
+		strict(a, cmd)
 	}
 	return root
+}
+
+// newHelp is `moldau help`; cobra's own takes any word for a topic and exits 0.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND...]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err == nil && len(rest) == 0 {
+				cmd.InitDefaultHelpFlag()
+				return cmd.Help()
+			}
+			if err == nil && cmd.HasSubCommands() {
+				return onlyHolds(cmd, rest)
+			}
+			return usage("%q is not a command; `moldau help` lists them", strings.Join(args, " "))
+		},
+	}
 }

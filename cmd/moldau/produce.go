@@ -56,7 +56,7 @@ leader, a record is still in the log once. Exit 1 if any record failed. A line t
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header name=value of every record; repeatable")
 	cmd.Flags().StringVar(&f.maxRecord, "max-record-bytes", maxRecordBytes, "largest record, and largest batch before compression; the topic's max.message.bytes must allow it too")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print partition and offset of every record")
-	cmd.MarkFlagsMutuallyExclusive("key", "key-delimiter")
+	exclusive(cmd, "key", "key-delimiter")
 	return cmd
 }
 

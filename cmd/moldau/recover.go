@@ -47,7 +47,7 @@ The lost brokers must never run again with their old directories, or the cluster
 	cmd.Flags().StringVar(&f.backup, "backup", "", "file of `moldau cluster backup` to take the metadata from")
 	cmd.Flags().BoolVar(&f.rejoin, "rejoin", false, "forget the old votes and join the recovered cluster")
 	cmd.Flags().BoolVar(&f.execute, "execute", false, "do it; without it nothing is changed")
-	cmd.MarkFlagsMutuallyExclusive("backup", "rejoin")
+	exclusive(cmd, "backup", "rejoin")
 	return cmd
 }
 

@@ -11,13 +11,16 @@ import (
 	"github.com/moldau-log/moldau/config"
 )
 
+// serverCommand is the name of the command that runs a broker.
+const serverCommand = "server"
+
 func newServer(a *app) *cobra.Command {
 	var file string
 	var check bool
 	own := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	config.AddFlags(own, config.Default())
 	cmd := &cobra.Command{
-		Use:   "server",
+		Use:   serverCommand,
 		Short: "Run a broker",
 		Long: `Run one broker until SIGTERM or SIGINT, which stop it in an orderly way: leaderships move to other brokers first. A second signal ends it at once.
 
@@ -43,7 +46,8 @@ MOLDAU_SESSION_TIMEOUT. A flag is stronger than the environment, the environment
 		},
 	}
 	cmd.Flags().AddFlagSet(own)
-	cmd.Flags().StringVar(&file, "config", a.getenv(config.EnvPrefix+"CONFIG"), "YAML file with the configuration; env MOLDAU_CONFIG")
+	cmd.Flags().StringVar(&file, "config", a.getenv(config.EnvConfig), "YAML file with the configuration; env MOLDAU_CONFIG")
+	cmd.Flags().Lookup("config").DefValue = "" // help shows the default, not what the environment has made of it
 	cmd.Flags().BoolVar(&check, "check-config", false, "say whether the configuration is usable, and start nothing")
 	return cmd
 }

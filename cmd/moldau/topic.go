@@ -21,12 +21,24 @@ func newTopic(a *app) *cobra.Command {
 // withClient runs f with a client of the cluster.
 func (a *app) withClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.connect()
-		if err != nil {
-			return err
+		ctx := cmd.Context()
+		c, gone := a.connect()
+		if gone != nil {
+			// The command line may be wrong as well, which is worth more to know: the command looks at it before it asks anybody.
+			var err error
+			if c, err = a.newClient(); err != nil {
+				return err
+			}
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithCancel(ctx)
+			cancel()
 		}
 		defer c.Close()
-		return f(cmd.Context(), c, args)
+		err := f(ctx, c, args)
+		if gone != nil && exitCode(err) != exitUsage {
+			return gone
+		}
+		return err
 	}
 }
 
@@ -44,6 +56,9 @@ func newTopicCreate(a *app) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			req.Topic = args[0]
+			if req.GetPartitions() < 0 || req.GetReplicationFactor() < 0 {
+				return usage("-p %d -r %d: numbers from 1, or 0 for the cluster's default", req.GetPartitions(), req.GetReplicationFactor())
+			}
 			var err error
 			if req.Configs, err = parseConfigs(configs); err != nil {
 				return err
@@ -216,6 +231,9 @@ func newTopicTrim(a *app) *cobra.Command {
 			if before < -1 {
 				return usage("--before %d: an offset from 0, or -1 for the high watermark", before)
 			}
+			if err := checkPartitions(partitions); err != nil {
+				return err
+			}
 			topics, err := describeTopics(ctx, c, args)
 			if err != nil {
 				return err
@@ -281,12 +299,22 @@ func parseBrokers(text string) ([]int32, error) {
 	return out, nil
 }
 
+// checkPartitions refuses numbers that no partition can have.
+func checkPartitions(partitions []int32) error {
+	for _, p := range partitions {
+		if p < 0 {
+			return usage("-p %d: partitions are numbered from 0", p)
+		}
+	}
+	return nil
+}
+
 // parsePartition reads TOPIC:PARTITION.
 func parsePartition(text string) (string, int32, error) {
 	topic, word, ok := cutLast(text, ":")
 	n, err := strconv.ParseInt(word, 10, 32)
 	if !ok || topic == "" || err != nil || n < 0 {
-		return "", 0, usage("%q is not TOPIC:PARTITION", text)
+		return "", 0, usage("%q is not TOPIC:PARTITION, such as orders:0", text)
 	}
 	return topic, int32(n), nil
 }
