@@ -26,7 +26,8 @@ func (d *Driver) watchBalance(now time.Duration) {
 	d.unbalanced = more
 }
 
-// assignShards proposes new coordinators and reports whether anything is left to do.
+// assignShards proposes new coordinators and reports whether anything is left to do. A shard leaves a live broker in two steps: first it has no coordinator, and it
+// gets the next one when every live broker has acted on that. The old one may answer from its lease until then, and must not be overtaken.
 func (d *Driver) assignShards(now time.Duration, moves int) bool {
 	if d.shardsBusy || now < d.retryShard {
 		return true
@@ -36,13 +37,49 @@ func (d *Driver) assignShards(now time.Duration, moves int) bool {
 		leaders[i] = d.img.Shard(cluster.ShardID(i)).Leader
 	}
 	var cmd cluster.AssignShards
+	waits := false
 	for _, t := range placement.Shards(leaders, d.eligibleBrokers(), placement.Keeping(d.img.Brokers()), moves) {
-		cmd.Moves = append(cmd.Moves, cluster.ShardMove{Shard: t.Shard, Epoch: d.img.Shard(t.Shard).Epoch, Leader: t.Leader})
+		now := d.img.Shard(t.Shard)
+		move := cluster.ShardMove{Shard: t.Shard, Epoch: now.Epoch, Leader: t.Leader}
+		if b, ok := d.img.Broker(now.Leader); ok && !b.Fenced {
+			move.Leader = cluster.NoBroker
+		}
+		if now.Leader == cluster.NoBroker && !d.letGo(t.Shard) {
+			waits = true
+			continue
+		}
+		cmd.Moves = append(cmd.Moves, move)
 	}
 	if len(cmd.Moves) == 0 {
-		return false
+		return waits
 	}
 	d.propose(cmd, &outstanding{shards: true})
+	return true
+}
+
+// seeShards notes since which entry shards have no coordinator.
+func (d *Driver) seeShards() {
+	for i := range d.orphanedAt {
+		switch {
+		case d.img.Shard(cluster.ShardID(i)).Leader != cluster.NoBroker:
+			d.orphanedAt[i] = 0
+		case d.orphanedAt[i] == 0:
+			d.orphanedAt[i] = d.img.Index()
+		}
+	}
+}
+
+// letGo reports whether nobody can believe any more that it coordinates a shard: every live broker has acted on the entry that took the coordinator away, or a later
+// one. A shard that never had a coordinator needs no waiting.
+func (d *Driver) letGo(shard cluster.ShardID) bool {
+	if d.img.Shard(shard).Epoch == 0 {
+		return true
+	}
+	for b := range d.img.Brokers() {
+		if !b.Fenced && d.brokers[b.ID].applied < d.orphanedAt[shard] {
+			return false
+		}
+	}
 	return true
 }
 

@@ -122,6 +122,7 @@ type Driver struct {
 	outstanding map[uint64]*outstanding
 	busy        map[cluster.TopicPartition]bool
 	shardsBusy  bool
+	orphanedAt  [cluster.ShardCount]uint64 // index of the image that showed a shard without coordinator, 0 while it has one
 	// todo are the partitions that may need something; retry those that were refused, with the time of the next attempt.
 	todo       map[cluster.TopicPartition]bool
 	lookAtAll  bool // every partition may: a broker came or went
@@ -184,6 +185,7 @@ func (d *Driver) begin(now time.Duration, img *cluster.Image) {
 		d.brokers[b.ID] = &session{epoch: b.Epoch, heard: now}
 		d.brokers[b.ID].see(b, img.Index())
 	}
+	d.seeShards()
 }
 
 // wakeUp renews all sessions when the driver itself was not stepped for so long that it cannot know who is silent: a process that was
@@ -214,6 +216,7 @@ func (d *Driver) follow(now time.Duration, img *cluster.Image) {
 		d.todo[c.Key] = true
 	}
 	d.unbalanced = d.unbalanced || moved || !isEmpty(delta.Partitions()) || !isEmpty(delta.Shards()) || !isEmpty(delta.Configs())
+	d.seeShards()
 	d.release()
 }
 
