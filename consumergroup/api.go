@@ -27,6 +27,32 @@ type (
 	DeleteOffsetsRequest = group.DeleteOffsets
 	// State says how settled a group is.
 	State = group.State
+	// JoinRequest and JoinResponse are Kafka's JoinGroup.
+	JoinRequest  = group.Join
+	JoinResponse = group.JoinReply
+	// Protocol is one way to assign that a classic member offers.
+	Protocol = group.Protocol
+	// JoinedMember is a member as the leader sees it.
+	JoinedMember = group.JoinedMember
+	// SyncRequest and SyncResponse are Kafka's SyncGroup.
+	SyncRequest  = group.Sync
+	SyncResponse = group.SyncReply
+	// Assignment is what a leader assigns to one member.
+	Assignment = group.Assignment
+	// ClassicHeartbeatRequest is Kafka's Heartbeat.
+	ClassicHeartbeatRequest = group.ClassicHeartbeat
+	// LeaveRequest is Kafka's LeaveGroup, of LeavingMember.
+	LeaveRequest  = group.Leave
+	LeavingMember = group.LeavingMember
+)
+
+// The states of a group.
+const (
+	StateEmpty       = group.StateEmpty
+	StateStable      = group.StateStable
+	StateReconciling = group.StateReconciling
+	StatePreparing   = group.StatePreparing
+	StateCompleting  = group.StateCompleting
 )
 
 // The special epochs of a heartbeat, and the epoch of a commit that speaks for no member.
@@ -35,6 +61,7 @@ const (
 	EpochLeave       = group.EpochLeave
 	EpochStaticLeave = group.EpochStaticLeave
 	NoMemberEpoch    = group.NoMemberEpoch
+	NoGeneration     = group.NoGeneration
 )
 
 // Description is everything that is known of a group, with its lag.
@@ -54,6 +81,8 @@ type Listing struct {
 	Type    cluster.GroupType
 	State   State
 	Members int
+	// ProtocolType is that of a classic group.
+	ProtocolType string
 }
 
 // GroupLag is one group as metrics show it.
@@ -75,7 +104,7 @@ func (c *Coordinator) Heartbeat(ctx context.Context, r HeartbeatRequest) (Heartb
 	return reply.Member, err
 }
 
-// Commit stores offsets and returns a code per partition, in order. The error refuses the whole request; after CodeTimedOut it is unknown
+// Commit stores offsets, for a member with its epoch or generation, or for nobody, and returns a code per partition, in order. The error refuses the whole request; after CodeTimedOut it is unknown
 // whether the offsets were stored.
 func (c *Coordinator) Commit(ctx context.Context, r CommitRequest) ([]cluster.Code, error) {
 	reply, err := c.do(ctx, r.Group, r)

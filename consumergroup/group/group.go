@@ -46,6 +46,8 @@ type Env struct {
 	Now    time.Duration // monotonic
 	NowMs  int64         // wall clock, milliseconds
 	Topics Topics
+	// Waiter names who waits for the reply; a Completion gives it back. 0 is nobody.
+	Waiter uint64
 }
 
 // Output is what a handler decided. Nothing of it has happened: the caller replays Records before it steps the group again, and lets Reply
@@ -53,6 +55,10 @@ type Env struct {
 type Output struct {
 	Records []cluster.GroupRecord
 	Reply   Reply
+	// Parked says that there is no Reply yet: it comes in Completed of a later output.
+	Parked bool
+	// Completed answers inputs that were parked, with the same condition as Reply.
+	Completed []Completion
 	// Wake names members for whom a heartbeat would have news.
 	Wake []string
 	// Removed lists members that were removed without having asked for it.

@@ -54,8 +54,9 @@ type Commit struct {
 	Group      string
 	MemberID   string
 	InstanceID string
-	Epoch      int32
-	Offsets    []CommitOffset
+	// Epoch is the member epoch in a native group, the generation in a classic one.
+	Epoch   int32
+	Offsets []CommitOffset
 }
 
 // CommitOffset is one partition of a Commit.
@@ -123,7 +124,10 @@ type Reply struct {
 	Message string
 	// Member answers Heartbeat.
 	Member MemberReply
-	// Codes answers Commit, Reset and DeleteOffsets, in their order.
+	// Join answers Join, Sync answers Sync.
+	Join *JoinReply
+	Sync *SyncReply
+	// Codes answers Commit, Reset, DeleteOffsets and Leave, in their order.
 	Codes []cluster.Code
 	// Offsets answers FetchOffsets.
 	Offsets []FetchedOffset
@@ -164,7 +168,9 @@ type State int8
 const (
 	StateEmpty       State = iota // no members; offsets may be there
 	StateStable                   // every member has what the group wants it to have
-	StateReconciling              // partitions are on their way from member to member
+	StateReconciling              // partitions are on their way from member to member (native)
+	StatePreparing                // members are to join the next generation (classic)
+	StateCompleting               // members have joined and wait for the leader's assignment (classic)
 )
 
 // String gives the name that people see.
@@ -174,6 +180,10 @@ func (s State) String() string {
 		return "stable"
 	case StateReconciling:
 		return "reconciling"
+	case StatePreparing:
+		return "preparing rebalance"
+	case StateCompleting:
+		return "completing rebalance"
 	}
 	return "empty"
 }
@@ -183,12 +193,18 @@ type Description struct {
 	Group    string
 	Type     cluster.GroupType
 	State    State
-	Epoch    int32
+	// Epoch is the group epoch (native) or the generation (classic).
+	Epoch int32
+	// Assignor is the assignor (native) or the protocol (classic).
 	Assignor string
+	// ProtocolType and Leader are those of a classic group; Leader is empty while the next generation has none.
+	ProtocolType string
+	Leader       string
 	// EmptySinceMs is when the last member left, wall clock ms; 0 while there are members or when nobody ever joined.
 	EmptySinceMs int64
-	Members      []cluster.GroupMember // by id
-	Offsets      []FetchedOffset       // by partition
+	// Members are sorted by id. Those of a classic group that have joined for the first time are there before their generation has begun.
+	Members []cluster.GroupMember
+	Offsets []FetchedOffset // by partition
 	// Why explains, in sentences for people, what the group waits for and what in it is odd; empty when all is well.
 	Why []string
 }
