@@ -37,7 +37,7 @@ func (c *Coordinator) List(ctx context.Context) ([]Listing, error) {
 	var out []Listing
 	err := c.look(ctx, func(core *coordinator.Coordinator) {
 		core.Groups(func(g *group.Group) {
-			out = append(out, Listing{Group: g.Name(), Type: g.Type(), State: g.State(), Members: g.Members()})
+			out = append(out, Listing{Group: g.Name(), Type: g.Type(), State: g.State(), Members: g.Members(), ProtocolType: g.ProtocolType()})
 		})
 	})
 	if err != nil {

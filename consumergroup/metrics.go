@@ -35,6 +35,7 @@ func newMetrics(set *meter.Set) *metrics {
 	}
 	for reason, label := range map[string]string{
 		group.ReasonSession: "session", group.ReasonRelease: "release", group.ReasonReplaced: "replaced",
+		group.ReasonRejoin: "rejoin", group.ReasonSync: "sync",
 	} {
 		m.removed[reason] = removed.With(label)
 	}

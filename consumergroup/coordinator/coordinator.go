@@ -110,13 +110,20 @@ func (c *Coordinator) refuse(ticket Ticket, code cluster.Code, message string) {
 
 // step has one group handle one input, replays what it decided and queues it.
 func (c *Coordinator) step(env group.Env, ticket Ticket, e *entry, in group.Input) {
+	env.Waiter = uint64(ticket)
 	out := e.group.Step(env, in)
 	for _, r := range out.Records {
 		e.group.Replay(r)
 	}
 	var waiting []Answer
-	if ticket != 0 {
-		waiting = []Answer{{ticket, out.Reply}}
+	for _, done := range out.Completed {
+		waiting = append(waiting, Answer{Ticket(done.Waiter), done.Reply})
+	}
+	if ticket != 0 && !out.Parked {
+		waiting = append(waiting, Answer{ticket, out.Reply})
+	}
+	if !e.group.Vacant() {
+		e.shard.groups[e.group.Name()] = e // even without records: somebody waits in it, or was given an id
 	}
 	switch {
 	case len(out.Records) > 0:
@@ -190,7 +197,7 @@ func (c *Coordinator) Len() int {
 // Groups calls see for every group that is served, by shard and name. The groups may be ahead of the log by what is in flight.
 func (c *Coordinator) Groups(see func(*group.Group)) {
 	for _, e := range c.entries() {
-		if !e.group.Vacant() {
+		if e.group.Exists() {
 			see(e.group)
 		}
 	}

@@ -31,7 +31,7 @@ func (c *Coordinator) lose(sh *shard) {
 	const message = "another broker coordinates the group now"
 	c.dropQueued(sh, cluster.CodeNotCoordinator, message)
 	c.refuseParked(sh, cluster.CodeNotCoordinator, message)
-	c.forget(sh)
+	c.forget(sh, cluster.CodeNotCoordinator, message)
 	c.shards[sh.id] = nil
 	c.effects.Moved = append(c.effects.Moved, sh.id)
 }
@@ -39,7 +39,7 @@ func (c *Coordinator) lose(sh *shard) {
 // take begins to load a shard.
 func (c *Coordinator) take(id cluster.ShardID, epoch cluster.ShardEpoch, minSequence int64) {
 	if old := c.shards[id]; old != nil {
-		c.forget(old)
+		c.forget(old, cluster.CodeCoordinatorLoading, "the coordinator is taking over again")
 	}
 	c.shards[id] = &shard{id: id, epoch: epoch, loading: true, nextSequence: minSequence, groups: map[string]*entry{}}
 	c.counts.Loads++
@@ -54,10 +54,13 @@ func (c *Coordinator) load(sh *shard) {
 	sh.attempts++
 }
 
-// forget takes the groups of a shard out of the timers.
-func (c *Coordinator) forget(sh *shard) {
+// forget takes the groups of a shard out of the timers, and refuses who waits in them for other members.
+func (c *Coordinator) forget(sh *shard, code cluster.Code, message string) {
 	for _, e := range sh.sorted() {
 		c.unschedule(e)
+		for _, waiter := range e.group.Abandon() {
+			c.refuse(Ticket(waiter), code, message)
+		}
 	}
 }
 

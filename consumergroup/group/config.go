@@ -9,6 +9,7 @@ import (
 const (
 	MaxMemberIDBytes  = 255  // of a member id, an instance id, a client id, a host, a rack
 	MaxTopicsOfMember = 1024 // in one subscription
+	MaxProtocols      = 64   // that a classic member offers
 )
 
 // Config bounds a group and sets its times. Its zero value is not valid: start from DefaultConfig.
@@ -19,6 +20,8 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	// MinRebalance and MaxRebalance bound how long a member may take to release partitions; DefaultRebalance when it does not say.
 	MinRebalance, MaxRebalance, DefaultRebalance time.Duration
+	// InitialRebalanceDelay is how long the first generation of a classic group waits for more members, after each that joins.
+	InitialRebalanceDelay time.Duration
 	// MaxMembers bounds a group.
 	MaxMembers int
 	// MaxStateBytes bounds the encoded state of a group, and a single commit: a join that makes it larger, and a larger commit, is refused.
@@ -37,6 +40,9 @@ func DefaultConfig() Config {
 		MinRebalance:      time.Second,
 		MaxRebalance:      24 * time.Hour,
 		DefaultRebalance:  5 * time.Minute,
+
+		InitialRebalanceDelay: 3 * time.Second,
+
 		MaxMembers:        1000,
 		MaxStateBytes:     4 << 20,
 		MaxOffsetMetadata: 4096,
@@ -50,6 +56,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("group: session timeouts must rise: min %s, default %s, max %s", c.MinSession, c.DefaultSession, c.MaxSession)
 	case c.MinRebalance <= 0 || c.MinRebalance > c.DefaultRebalance || c.DefaultRebalance > c.MaxRebalance:
 		return fmt.Errorf("group: rebalance timeouts must rise: min %s, default %s, max %s", c.MinRebalance, c.DefaultRebalance, c.MaxRebalance)
+	case c.InitialRebalanceDelay < 0:
+		return fmt.Errorf("group: initial rebalance delay must not be below 0, is %s", c.InitialRebalanceDelay)
 	case c.HeartbeatInterval <= 0:
 		return fmt.Errorf("group: heartbeat interval must be above 0, is %s", c.HeartbeatInterval)
 	case c.MaxMembers < 1 || c.MaxStateBytes < 1 || c.MaxOffsetMetadata < 0:

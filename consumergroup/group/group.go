@@ -30,6 +30,8 @@ type Group struct {
 	// sessions holds what a new coordinator does not inherit, by member id. There is one for every member.
 	sessions map[string]*session
 	deadline time.Duration
+	// classic is the volatile side of a classic group; it is empty in others.
+	classic *classic
 }
 
 // session is the volatile side of a member.
@@ -78,6 +80,8 @@ const (
 	ReasonSession  = "session timeout"
 	ReasonRelease  = "partitions not released in time"
 	ReasonReplaced = "replaced by a member with the same instance id"
+	ReasonRejoin   = "did not join again in time"
+	ReasonSync     = "did not ask for its assignment in time"
 )
 
 // New returns a group without members and offsets.
@@ -89,6 +93,7 @@ func New(name string, config Config) *Group {
 		offsets:  offsets{},
 		sessions: map[string]*session{},
 		deadline: Never,
+		classic:  newClassic(),
 	}
 }
 
@@ -96,22 +101,41 @@ func New(name string, config Config) *Group {
 func (g *Group) Name() string { return g.name }
 
 // Vacant reports whether the group holds nothing: it can be forgotten.
-func (g *Group) Vacant() bool { return g.state.Type == cluster.GroupNone && len(g.offsets) == 0 }
+func (g *Group) Vacant() bool { return !g.exists() && len(g.classic.pending) == 0 }
+
+// Exists reports whether there is anything that a client would call the group.
+func (g *Group) Exists() bool { return g.exists() }
 
 // Deadline is when the group wants a Tick, Never if it does not. It may be too early, never too late.
 func (g *Group) Deadline() time.Duration { return g.deadline }
 
 // Type returns the group's type.
-func (g *Group) Type() cluster.GroupType { return g.state.Type }
+func (g *Group) Type() cluster.GroupType {
+	if len(g.classic.roster) > 0 {
+		return cluster.GroupClassic // from the first join on
+	}
+	return g.state.Type
+}
+
+// ProtocolType returns the protocol type of a classic group, empty for others.
+func (g *Group) ProtocolType() string {
+	if len(g.classic.roster) > 0 {
+		return g.classic.protocolType
+	}
+	return g.state.Protocol
+}
 
 // Members returns how many members the group has.
-func (g *Group) Members() int { return len(g.state.Members) }
+func (g *Group) Members() int { return max(len(g.state.Members), len(g.classic.roster)) }
 
 // Offsets returns everything committed, by partition.
 func (g *Group) Offsets() []FetchedOffset { return g.allOffsets() }
 
 // State says how settled the group is.
 func (g *Group) State() State {
+	if g.Type() == cluster.GroupClassic {
+		return g.classicState()
+	}
 	if len(g.state.Members) == 0 {
 		return StateEmpty
 	}
@@ -160,7 +184,7 @@ func (g *Group) Step(env Env, in Input) Output {
 	case Delete:
 		return g.delete()
 	case DeleteOffsets:
-		return g.deleteOffsets(in)
+		return g.deleteOffsets(env, in)
 	case Describe:
 		return g.describe(env)
 	case TopicsChanged:
@@ -171,6 +195,14 @@ func (g *Group) Step(env Env, in Input) Output {
 		return g.newCoordinator(env)
 	case Expire:
 		return g.expire(env, in)
+	case Join:
+		return g.classicJoin(env, in)
+	case Sync:
+		return g.sync(env, in)
+	case ClassicHeartbeat:
+		return g.classicHeartbeat(env, in)
+	case Leave:
+		return g.classicLeave(env, in)
 	}
 	invariant.Check(false, "group: input %T is not in the set", in)
 	return Output{}
@@ -224,17 +256,19 @@ func (g *Group) until(at time.Duration) {
 }
 
 func (g *Group) describe(env Env) Output {
-	if g.Vacant() {
+	if !g.exists() {
 		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
 	}
 	return Output{Reply: Reply{Description: &Description{
 		Group:        g.name,
-		Type:         g.state.Type,
+		Type:         g.Type(),
 		State:        g.State(),
 		Epoch:        g.state.Epoch,
 		Assignor:     g.state.Assignor,
 		EmptySinceMs: g.state.EmptySinceMs,
-		Members:      slices.Clone(g.state.Members),
+		ProtocolType: g.ProtocolType(),
+		Leader:       g.state.Leader,
+		Members:      g.classicMembers(),
 		Offsets:      g.allOffsets(),
 		Why:          g.why(env),
 	}}}

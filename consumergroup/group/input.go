@@ -190,9 +190,9 @@ func (s State) String() string {
 
 // Description is everything that is known of a group. It shares nothing with the group.
 type Description struct {
-	Group    string
-	Type     cluster.GroupType
-	State    State
+	Group string
+	Type  cluster.GroupType
+	State State
 	// Epoch is the group epoch (native) or the generation (classic).
 	Epoch int32
 	// Assignor is the assignor (native) or the protocol (classic).

@@ -11,7 +11,7 @@ import (
 
 // heartbeat is the one request of a native member.
 func (g *Group) heartbeat(env Env, hb Heartbeat) Output {
-	if g.state.Type == cluster.GroupClassic && len(g.state.Members) > 0 {
+	if g.Type() == cluster.GroupClassic && g.occupied() {
 		return refuse(cluster.CodeGroupTypeMismatch, "group "+g.name+" is a classic group with members; let them leave first")
 	}
 	if out := g.checkHeartbeat(hb); out.Reply.Code != cluster.CodeNone {

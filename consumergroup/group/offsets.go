@@ -20,8 +20,12 @@ func (g *Group) commit(env Env, c Commit) Output {
 		return refuse(cluster.CodeInvalidGroup, err.Error())
 	}
 	if c.MemberID == "" && c.Epoch < 0 {
-		if len(g.state.Members) > 0 {
+		if g.occupied() {
 			return refuse(cluster.CodeUnknownMember, "group "+g.name+" has members: only they may commit")
+		}
+	} else if g.Type() == cluster.GroupClassic {
+		if out := g.classicCommit(env, c); out.Reply.Code != cluster.CodeNone {
+			return out
 		}
 	} else if out := g.checkEpoch(c.MemberID, c.InstanceID, c.Epoch); out.Reply.Code != cluster.CodeNone {
 		return out
@@ -34,10 +38,7 @@ func (g *Group) checkEpoch(id, instanceID string, epoch int32) Output {
 	if out := g.checkMember(id, instanceID); out.Reply.Code != cluster.CodeNone {
 		return out
 	}
-	switch m := g.member(id); {
-	case g.state.Type == cluster.GroupClassic:
-		return refuse(cluster.CodeGroupTypeMismatch, "group "+g.name+" is a classic group")
-	case m.Epoch != epoch || epoch < 0:
+	if m := g.member(id); m.Epoch != epoch || epoch < 0 {
 		return refuse(cluster.CodeFencedMemberEpoch, fmt.Sprintf("member %s is at epoch %d of group %s, not %d", id, m.Epoch, g.name, epoch))
 	}
 	return Output{}
@@ -77,7 +78,7 @@ func (g *Group) reset(env Env, r Reset) Output {
 	if err := cluster.ParseGroupID(g.name); err != nil {
 		return refuse(cluster.CodeInvalidGroup, err.Error())
 	}
-	if n := len(g.state.Members); n > 0 {
+	if n := g.Members(); n > 0 {
 		return refuse(cluster.CodeGroupNotEmpty, fmt.Sprintf("group %s has %d members; stop them before resetting its offsets", g.name, n))
 	}
 	return g.store(env, r.Offsets)
@@ -85,7 +86,7 @@ func (g *Group) reset(env Env, r Reset) Output {
 
 // fetch reads committed offsets. A group that does not exist has none.
 func (g *Group) fetch(f FetchOffsets) Output {
-	if f.MemberID != "" && f.Epoch >= 0 {
+	if f.MemberID != "" && f.Epoch >= 0 && g.Type() != cluster.GroupClassic { // Kafka checks no generation here
 		if out := g.checkEpoch(f.MemberID, "", f.Epoch); out.Reply.Code != cluster.CodeNone {
 			return out
 		}
@@ -114,24 +115,24 @@ func (g *Group) allOffsets() []FetchedOffset {
 
 // delete removes the group.
 func (g *Group) delete() Output {
-	switch n := len(g.state.Members); {
+	switch n := g.Members(); {
 	case n > 0:
 		return refuse(cluster.CodeGroupNotEmpty, fmt.Sprintf("group %s has %d members; stop them before deleting it", g.name, n))
-	case g.Vacant():
+	case !g.exists():
 		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
 	}
 	return Output{Records: []cluster.GroupRecord{cluster.GroupDeleted{Group: g.name}}}
 }
 
 // deleteOffsets removes offsets of topics that nobody in the group subscribes to.
-func (g *Group) deleteOffsets(d DeleteOffsets) Output {
-	if g.Vacant() {
+func (g *Group) deleteOffsets(env Env, d DeleteOffsets) Output {
+	if !g.exists() {
 		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
 	}
-	wanted := g.wanted()
+	wanted := g.wanted(env)
 	out := Output{Reply: Reply{Codes: make([]cluster.Code, len(d.Partitions))}}
 	for i, tp := range d.Partitions {
-		if wanted[tp.Topic] {
+		if wanted(tp.Topic) {
 			out.Reply.Codes[i] = cluster.CodeSubscribed
 		} else if _, ok := g.offsets.get(tp); ok {
 			out.Records = append(out.Records, cluster.OffsetDeleted{Group: g.name, Partition: tp})
@@ -140,18 +141,27 @@ func (g *Group) deleteOffsets(d DeleteOffsets) Output {
 	return out
 }
 
-// wanted is the set of topics that somebody in the group is meant to read, or still reads.
-func (g *Group) wanted() map[cluster.TopicID]bool {
+// wanted tells the topics that somebody in the group is meant to read, or still reads. Where that cannot be known, which is when a classic
+// member has not been in a generation yet or its metadata are opaque, all are.
+func (g *Group) wanted(env Env) func(cluster.TopicID) bool {
 	out := map[cluster.TopicID]bool{}
+	isClassic := g.Type() == cluster.GroupClassic
+	opaque := len(g.classic.roster) > len(g.state.Members)
 	for i := range g.state.Members {
 		m := &g.state.Members[i]
+		opaque = opaque || isClassic && m.Topics == nil
+		for _, name := range m.Topics {
+			if topic, ok := env.Topics.TopicByName(name); isClassic && ok {
+				out[topic.ID] = true
+			}
+		}
 		for _, set := range [][]cluster.TopicPartition{m.Target, m.Assigned, m.Revoking} {
 			for _, tp := range set {
 				out[tp.Topic] = true
 			}
 		}
 	}
-	return out
+	return func(id cluster.TopicID) bool { return opaque || out[id] }
 }
 
 // expire removes offsets that nobody has used for the retention time. In a group with members only those of topics that none of them reads
@@ -159,15 +169,15 @@ func (g *Group) wanted() map[cluster.TopicID]bool {
 // left goes.
 func (g *Group) expire(env Env, x Expire) Output {
 	before := env.NowMs - int64(x.Retention/time.Millisecond)
-	empty := len(g.state.Members) == 0
-	if g.Vacant() || empty && g.state.EmptySinceMs > before {
+	empty := !g.occupied()
+	if !g.exists() || empty && g.state.EmptySinceMs > before {
 		return Output{}
 	}
-	wanted := g.wanted()
+	wanted := g.wanted(env)
 	var expired []cluster.GroupRecord
 	keys := g.offsets.keys()
 	for _, tp := range keys {
-		if committed, _ := g.offsets.get(tp); committed.CommittedMs <= before && !wanted[tp.Topic] {
+		if committed, _ := g.offsets.get(tp); committed.CommittedMs <= before && !wanted(tp.Topic) {
 			expired = append(expired, cluster.OffsetDeleted{Group: g.name, Partition: tp})
 		}
 	}

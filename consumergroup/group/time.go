@@ -9,6 +9,10 @@ import (
 
 // tick removes members whose session ended and members that kept what they had to release; all of them in one record and one new epoch.
 func (g *Group) tick(env Env) Output {
+	g.forgetPending(env.Now)
+	if g.Type() == cluster.GroupClassic {
+		return g.classicTick(env)
+	}
 	var out Output
 	for i := range g.state.Members {
 		m := &g.state.Members[i]
@@ -38,6 +42,9 @@ func (g *Group) tick(env Env) Output {
 // rearm looks at every member for the next deadline.
 func (g *Group) rearm(removed []Removal) {
 	g.deadline = Never
+	if g.rearmClassic(); g.Type() == cluster.GroupClassic {
+		return
+	}
 	for i := range g.state.Members {
 		id := g.state.Members[i].ID
 		if slices.ContainsFunc(removed, func(r Removal) bool { return r.Member == id }) {
@@ -51,6 +58,9 @@ func (g *Group) rearm(removed []Removal) {
 
 // newCoordinator gives every member the time that it would have after a heartbeat, and forgets what members were told.
 func (g *Group) newCoordinator(env Env) Output {
+	if g.Type() == cluster.GroupClassic {
+		return g.resume(env)
+	}
 	for i := range g.state.Members {
 		m := &g.state.Members[i]
 		s := g.session(m.ID)

@@ -14,6 +14,10 @@ const maxWhy = 100
 // is well.
 func (g *Group) why(env Env) []string {
 	w := &explanation{names: map[cluster.TopicID]string{}, env: env, group: g}
+	if g.Type() == cluster.GroupClassic {
+		w.classic()
+		return w.bounded()
+	}
 	if len(g.state.Members) == 0 {
 		return nil
 	}
@@ -23,6 +27,11 @@ func (g *Group) why(env Env) []string {
 	}
 	w.waiting()
 	w.idle()
+	return w.bounded()
+}
+
+// bounded returns what was said, at most maxWhy sentences and the number of the others.
+func (w *explanation) bounded() []string {
 	if more := len(w.lines) - maxWhy; more > 0 {
 		w.lines = append(w.lines[:maxWhy], fmt.Sprintf("and %d more reasons", more))
 	}
