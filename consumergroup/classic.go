@@ -1,9 +1,11 @@
 package consumergroup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
 )
@@ -13,13 +15,17 @@ const maxIDPrefix = 128
 
 // JoinGroup takes a classic member into the next generation; Kafka's JoinGroup. It waits until the members have joined, as long as their
 // rebalance timeout at most, so ctx should end with the client's connection and not before. With MemberIDRequired the member is to join
-// again with the MemberID it was given (error 79 of Kafka).
+// again with the MemberID it was given (error 79 of Kafka). The request's bytes may be reused afterwards, as with SyncGroup.
 //
 // Refusals are a *cluster.Error. CodeUnknownMember: join again without an id. CodeFencedInstance: another member took the instance id.
 // CodeInconsistentProtocol: other protocols or type than the other members. CodeGroupTypeMismatch: the group has native members.
 // CodeGroupFull, CodeInvalidSessionTimeout, CodeInvalidGroup, CodeInvalidRequest. CodeNotCoordinator, CodeCoordinatorLoading and
 // CodeNoCoordinator: find the coordinator and try again; the request may have taken effect.
 func (c *Coordinator) JoinGroup(ctx context.Context, r JoinRequest) (JoinResponse, error) {
+	r.Protocols = slices.Clone(r.Protocols)
+	for i := range r.Protocols { // the group keeps it, the caller's buffer comes from a connection
+		r.Protocols[i].Metadata = bytes.Clone(r.Protocols[i].Metadata)
+	}
 	if r.MemberID == "" {
 		r.NewMemberID = c.newClassicID(r)
 	}
@@ -42,6 +48,10 @@ func (c *Coordinator) newClassicID(r JoinRequest) string {
 // SyncGroup hands over the leader's assignments, or asks for a member's own; Kafka's SyncGroup. It waits for the leader. Refusals are those
 // of JoinGroup, and CodeIllegalGeneration and CodeRebalanceInProgress: join again.
 func (c *Coordinator) SyncGroup(ctx context.Context, r SyncRequest) (SyncResponse, error) {
+	r.Assignments = slices.Clone(r.Assignments)
+	for i := range r.Assignments {
+		r.Assignments[i].Assignment = bytes.Clone(r.Assignments[i].Assignment)
+	}
 	reply, err := c.do(ctx, r.Group, r)
 	if err != nil {
 		return SyncResponse{}, again(err)

@@ -135,6 +135,11 @@ func (c *Coordinator) step(env group.Env, ticket Ticket, e *entry, in group.Inpu
 	default:
 		c.effects.Answers = append(c.effects.Answers, waiting...)
 	}
+	if len(out.Records) == 0 { // members that had never been in a generation
+		for _, r := range out.Removed {
+			c.effects.Removed = append(c.effects.Removed, Removed{e.group.Name(), r})
+		}
+	}
 	c.schedule(e)
 }
 

@@ -2,7 +2,6 @@ package group
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +15,8 @@ import (
 // sent them, without before. A state that is committed while the next generation gathers has no leader, which tells a new coordinator to
 // gather it anew.
 type classic struct {
-	// roster holds all members: those of the durable state, and those that have joined for the first time.
-	roster map[string]*peer
+	// roster holds all members by id: those of the durable state, and those that have joined for the first time.
+	roster []*peer
 	// pending holds the member ids that were handed out and not joined with yet (KIP-394).
 	pending map[string]pending
 
@@ -57,16 +56,30 @@ type peer struct {
 type pending struct{ session, ends time.Duration }
 
 func newClassic() *classic {
-	return &classic{roster: map[string]*peer{}, pending: map[string]pending{}}
+	return &classic{pending: map[string]pending{}}
 }
 
-// sorted lists the members by id.
-func (c *classic) sorted() []*peer {
-	out := make([]*peer, 0, len(c.roster))
-	for _, id := range slices.Sorted(maps.Keys(c.roster)) {
-		out = append(out, c.roster[id])
+func (c *classic) find(id string) (int, bool) {
+	return slices.BinarySearchFunc(c.roster, id, func(p *peer, id string) int { return strings.Compare(p.m.ID, id) })
+}
+
+// member finds a member by id.
+func (c *classic) member(id string) *peer {
+	if i, ok := c.find(id); ok {
+		return c.roster[i]
 	}
-	return out
+	return nil
+}
+
+func (c *classic) add(p *peer) {
+	i, _ := c.find(p.m.ID)
+	c.roster = slices.Insert(c.roster, i, p)
+}
+
+func (c *classic) drop(id string) {
+	if i, ok := c.find(id); ok {
+		c.roster = slices.Delete(c.roster, i, i+1)
+	}
 }
 
 // holder finds the member that holds an instance id.
@@ -74,7 +87,7 @@ func (c *classic) holder(instanceID string) *peer {
 	if instanceID == "" {
 		return nil
 	}
-	for _, p := range c.sorted() {
+	for _, p := range c.roster {
 		if p.m.InstanceID == instanceID {
 			return p
 		}
@@ -85,7 +98,7 @@ func (c *classic) holder(instanceID string) *peer {
 // longest is the longest rebalance timeout of the members.
 func (c *classic) longest() time.Duration {
 	var out time.Duration
-	for _, p := range c.sorted() {
+	for _, p := range c.roster {
 		out = max(out, rebalanceOf(&p.m))
 	}
 	return out
@@ -99,6 +112,11 @@ func (p *peer) has(name string) ([]byte, bool) {
 		}
 	}
 	return nil, false
+}
+
+// allHave reports whether all members, but for one, offer a protocol.
+func (c *classic) allHave(name string, except *peer) bool {
+	return !slices.ContainsFunc(c.roster, func(p *peer) bool { _, ok := p.has(name); return !ok && p != except })
 }
 
 // matches reports whether a member offers the same as before. Of a member that a new coordinator took over only the group's protocol is known.
@@ -134,7 +152,7 @@ func (g *Group) classicState() State {
 // classicMembers lists the members of the durable state, and those that have joined for the first time.
 func (g *Group) classicMembers() []cluster.GroupMember {
 	out := slices.Clone(g.state.Members)
-	for _, p := range g.classic.sorted() {
+	for _, p := range g.classic.roster {
 		if g.member(p.m.ID) == nil {
 			out = append(out, p.m)
 		}
@@ -146,7 +164,7 @@ func (g *Group) classicMembers() []cluster.GroupMember {
 // Abandon gives up the group: it returns who waits for an answer, which is not to come any more.
 func (g *Group) Abandon() []uint64 {
 	var out []uint64
-	for _, p := range g.classic.sorted() {
+	for _, p := range g.classic.roster {
 		for _, w := range []*uint64{&p.join, &p.sync} {
 			if *w != 0 {
 				out = append(out, *w)
@@ -163,17 +181,24 @@ type turn struct {
 	c     *classic
 	env   Env
 	state cluster.GroupState
-	dirty bool
+	dirty bool // Members are a copy, and the state is to be committed
 	out   Output
 }
 
 func (g *Group) turn(env Env) *turn {
 	t := &turn{g: g, c: g.classic, env: env, state: g.state}
-	t.state.Members = slices.Clone(g.state.Members)
 	if g.state.Type != cluster.GroupClassic {
 		t.state = cluster.GroupState{Group: g.name, Type: cluster.GroupClassic, Epoch: g.state.Epoch, EmptySinceMs: g.state.EmptySinceMs}
 	}
 	return t
+}
+
+// change is called before the members of the state are changed.
+func (t *turn) change() {
+	if !t.dirty {
+		t.state.Members = slices.Clone(t.state.Members)
+		t.dirty = true
+	}
 }
 
 // end returns what the step decided. A state that is committed while the next generation gathers has no leader.
@@ -226,10 +251,10 @@ func (t *turn) renew(p *peer) {
 // remove takes a member away. What waits for the member is refused.
 func (t *turn) remove(p *peer) {
 	t.dismiss(p, cluster.CodeUnknownMember, "member "+p.m.ID+" was removed from group "+t.g.name)
-	delete(t.c.roster, p.m.ID)
+	t.c.drop(p.m.ID)
 	if i, ok := findMember(t.state.Members, p.m.ID); ok {
+		t.change()
 		t.state.Members = slices.Delete(t.state.Members, i, i+1)
-		t.dirty = true
 	}
 }
 
@@ -237,6 +262,10 @@ func (t *turn) remove(p *peer) {
 func (g *Group) checkPeer(id, instanceID string) (*peer, Output) {
 	if out := g.checkClassic(); out.Reply.Code != cluster.CodeNone {
 		return nil, out
+	}
+	p := g.classic.member(id)
+	if p != nil && (instanceID == "" || instanceID == p.m.InstanceID) {
+		return p, Output{}
 	}
 	if instanceID != "" {
 		switch holder := g.classic.holder(instanceID); {
@@ -246,11 +275,7 @@ func (g *Group) checkPeer(id, instanceID string) (*peer, Output) {
 			return nil, refuse(cluster.CodeFencedInstance, "another member of group "+g.name+" has taken the instance id "+instanceID)
 		}
 	}
-	p := g.classic.roster[id]
-	if p == nil {
-		return nil, refuse(cluster.CodeUnknownMember, "group "+g.name+" has no member "+id+"; join again")
-	}
-	return p, Output{}
+	return nil, refuse(cluster.CodeUnknownMember, "group "+g.name+" has no member "+id+"; join again")
 }
 
 // checkClassic refuses classic members while there are native ones.

@@ -71,24 +71,25 @@ func (g *Group) tooLarge(size int) Output {
 
 // checkFit says whether what a member offers fits with the others; self is the member itself, if it is there already.
 func (g *Group) checkFit(j Join, self *peer) Output {
-	others := slices.DeleteFunc(g.classic.sorted(), func(p *peer) bool { return p == self })
-	if self == nil && len(others) >= g.config.MaxMembers {
-		return refuse(cluster.CodeGroupFull, fmt.Sprintf("group %s has %d members, its maximum", g.name, len(others)))
-	}
-	size := offerBytes(j.Protocols)
-	for _, p := range others {
-		size += offerBytes(p.protocols)
+	size, others := offerBytes(j.Protocols), 0
+	for _, p := range g.classic.roster {
+		if p != self {
+			size += offerBytes(p.protocols)
+			others++
+		}
 	}
 	switch {
+	case self == nil && others >= g.config.MaxMembers:
+		return refuse(cluster.CodeGroupFull, fmt.Sprintf("group %s has %d members, its maximum", g.name, others))
 	case size > g.config.MaxStateBytes:
 		return g.tooLarge(size)
-	case len(others) == 0:
+	case others == 0:
 		return Output{}
 	case j.ProtocolType != g.classic.protocolType:
 		return refuse(cluster.CodeInconsistentProtocol, fmt.Sprintf("group %s has members of protocol type %q, not %q", g.name, g.classic.protocolType, j.ProtocolType))
 	}
 	for _, offer := range j.Protocols {
-		if !slices.ContainsFunc(others, func(p *peer) bool { _, ok := p.has(offer.Name); return !ok }) {
+		if g.classic.allHave(offer.Name, self) {
 			return Output{}
 		}
 	}
@@ -127,7 +128,7 @@ func (g *Group) joinNew(env Env, j Join, id string) Output {
 	delete(t.c.pending, id)
 	p := &peer{m: cluster.GroupMember{ID: id, InstanceID: j.InstanceID}, order: t.c.joins}
 	t.c.joins++
-	t.c.roster[id] = p
+	t.c.add(p)
 	t.offer(p, j)
 	t.prepare()
 	if t.c.gathering {
@@ -174,9 +175,9 @@ func (g *Group) joinInstead(env Env, j Join, p *peer) Output {
 	old, phase := p.m.ID, t.phase()
 	t.dismiss(p, cluster.CodeFencedInstance, "another member of group "+g.name+" has taken the instance id "+j.InstanceID)
 	t.out.Removed = append(t.out.Removed, Removal{old, ReasonReplaced})
-	delete(t.c.roster, old)
+	t.c.drop(old)
 	p.m.ID = j.NewMemberID
-	t.c.roster[p.m.ID] = p
+	t.c.add(p)
 	t.offer(p, j)
 	ledBefore := t.c.leader == old
 	if ledBefore {
@@ -206,6 +207,7 @@ func (t *turn) rename(old string, p *peer) {
 	if !ok {
 		return
 	}
+	t.change()
 	m := t.state.Members[i]
 	t.state.Members = slices.Delete(t.state.Members, i, i+1)
 	next := p.m
@@ -219,7 +221,6 @@ func (t *turn) rename(old string, p *peer) {
 	if t.state.Leader == old {
 		t.state.Leader = next.ID
 	}
-	t.dirty = true
 }
 
 // offer takes note of what a member that joins can do.

@@ -12,7 +12,7 @@ func (t *turn) prepare() {
 	if c.joining {
 		return
 	}
-	for _, p := range c.sorted() {
+	for _, p := range c.roster {
 		if p.sync != 0 {
 			t.dismiss(p, cluster.CodeRebalanceInProgress, "group "+t.g.name+" rebalances; join again")
 			t.renew(p)
@@ -46,12 +46,12 @@ func (t *turn) begin() {
 		return
 	}
 	if t.env.Now < c.joinBy {
-		waits := c.gathering || len(c.pending) > 0 || slices.ContainsFunc(c.sorted(), func(p *peer) bool { return !p.joined })
+		waits := c.gathering || len(c.pending) > 0 || slices.ContainsFunc(c.roster, func(p *peer) bool { return !p.joined })
 		if waits {
 			return
 		}
 	}
-	for _, p := range c.sorted() {
+	for _, p := range slices.Clone(c.roster) {
 		if !p.joined && p.m.InstanceID == "" { // a static member has until its session ends
 			t.remove(p)
 			t.out.Removed = append(t.out.Removed, Removal{p.m.ID, ReasonRejoin})
@@ -72,11 +72,11 @@ func (t *turn) begin() {
 
 // electLeader keeps the leader, or takes the oldest of the members that have joined.
 func (c *classic) electLeader() string {
-	if p := c.roster[c.leader]; p != nil && p.joined {
+	if p := c.member(c.leader); p != nil && p.joined {
 		return c.leader
 	}
 	var oldest *peer
-	for _, p := range c.sorted() {
+	for _, p := range c.roster {
 		if p.joined && (oldest == nil || p.order < oldest.order) {
 			oldest = p
 		}
@@ -99,8 +99,7 @@ func (t *turn) generation(leader string) {
 	t.state.Assignor, t.state.Protocol, t.state.Leader = protocol, c.protocolType, leader
 	t.state.EmptySinceMs = 0
 	t.state.Members = make([]cluster.GroupMember, 0, len(c.roster))
-	peers := c.sorted()
-	for _, p := range peers {
+	for _, p := range c.roster {
 		m := p.m
 		m.Epoch = last
 		m.Metadata, _ = p.has(protocol)
@@ -108,7 +107,7 @@ func (t *turn) generation(leader string) {
 		t.state.Members = append(t.state.Members, m)
 	}
 	t.dirty = true
-	for _, p := range peers {
+	for _, p := range c.roster {
 		if p.joined {
 			t.complete(p.join, Reply{Join: t.standing(p)})
 			t.renew(p)
@@ -120,17 +119,17 @@ func (t *turn) generation(leader string) {
 // choose finds the protocol of the next generation: of those that all members know, the one that most prefer; of equals the leader's or, with
 // none, the first member's first.
 func (t *turn) choose() string {
-	peers := t.c.sorted()
-	first := peers[0]
-	if leader := t.c.roster[t.c.leader]; leader != nil {
+	first := t.c.roster[0]
+	if leader := t.c.member(t.c.leader); leader != nil {
 		first = leader
 	}
-	common := func(name string) bool {
-		return !slices.ContainsFunc(peers, func(p *peer) bool { _, ok := p.has(name); return !ok })
+	common := map[string]bool{}
+	for _, offer := range first.protocols {
+		common[offer.Name] = t.c.allHave(offer.Name, nil)
 	}
 	votes := map[string]int{}
-	for _, p := range peers {
-		if i := slices.IndexFunc(p.protocols, func(offer Protocol) bool { return common(offer.Name) }); i >= 0 {
+	for _, p := range t.c.roster {
+		if i := slices.IndexFunc(p.protocols, func(offer Protocol) bool { return common[offer.Name] }); i >= 0 {
 			votes[p.protocols[i].Name]++
 		}
 	}
@@ -149,12 +148,12 @@ func (t *turn) assign(assignments []Assignment) {
 	for _, a := range assignments {
 		by[a.MemberID] = a.Assignment
 	}
+	t.change()
 	for i := range t.state.Members {
 		m := &t.state.Members[i]
 		m.Assignment, m.Epoch = by[m.ID], t.state.Epoch
 	}
-	t.dirty = true
-	for _, p := range t.c.sorted() {
+	for _, p := range t.c.roster {
 		if p.sync != 0 {
 			t.complete(p.sync, Reply{Sync: t.share(p)})
 			p.sync = 0

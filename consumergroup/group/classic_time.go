@@ -27,7 +27,7 @@ func (g *Group) classicTick(env Env) Output {
 	t := g.turn(env)
 	late := t.c.syncBy != 0 && t.c.syncBy <= env.Now
 	var gone []*peer
-	for _, p := range t.c.sorted() {
+	for _, p := range t.c.roster {
 		switch {
 		case late && p.toSync:
 			t.out.Removed = append(t.out.Removed, Removal{p.m.ID, ReasonSync})
@@ -57,7 +57,7 @@ func (g *Group) rearmClassic() {
 	for _, id := range slices.Sorted(maps.Keys(g.classic.pending)) {
 		g.until(g.classic.pending[id].ends)
 	}
-	for _, p := range g.classic.sorted() {
+	for _, p := range g.classic.roster {
 		if g.sessionRuns(p) {
 			g.until(p.ends)
 		}
@@ -76,7 +76,7 @@ func (g *Group) resume(env Env) Output {
 	for i := range t.state.Members {
 		g.restore(&t.state.Members[i])
 	}
-	for _, p := range c.sorted() {
+	for _, p := range c.roster {
 		g.keepUp(env, p)
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
@@ -99,7 +99,7 @@ func (g *Group) resume(env Env) Output {
 // restore makes what is volatile of a member that the durable state has, unless it is there.
 func (g *Group) restore(m *cluster.GroupMember) {
 	c := g.classic
-	if c.roster[m.ID] != nil {
+	if c.member(m.ID) != nil {
 		return
 	}
 	p := &peer{m: *m, protocols: []Protocol{{g.state.Assignor, m.Metadata}}, partial: true, order: c.joins}
@@ -107,6 +107,6 @@ func (g *Group) restore(m *cluster.GroupMember) {
 	// Of members that may be away for a while only the leader must show itself soon.
 	p.toSync = m.Epoch != g.state.Epoch && (m.InstanceID == "" || m.ID == g.state.Leader)
 	c.joins++
-	c.roster[m.ID] = p
+	c.add(p)
 	c.protocolType, c.leader = g.state.Protocol, g.state.Leader
 }
