@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -110,13 +111,27 @@ func (g *Group) handOut(env Env, j Join) Output {
 	if out := g.checkFit(j, nil); out.Reply.Code != cluster.CodeNone {
 		return out
 	}
-	if n := len(g.classic.roster) + len(g.classic.pending); n >= g.config.MaxMembers {
-		return refuse(cluster.CodeGroupFull, fmt.Sprintf("group %s has %d members, its maximum, with those that were given an id", g.name, n))
-	}
+	g.classic.makeRoom(g.config.MaxMembers)
 	ends := env.Now + j.SessionTimeout
 	g.classic.pending[j.NewMemberID] = pending{j.SessionTimeout, ends}
 	g.until(ends)
 	return Output{Reply: Reply{Join: &JoinReply{MemberIDRequired: true, MemberID: j.NewMemberID, Generation: NoGeneration}}}
+}
+
+// makeRoom bounds the ids that were handed out: the one that ends first goes. Refusing new ones instead would lock a group that clients which
+// never come back with their id have knocked at.
+func (c *classic) makeRoom(most int) {
+	if len(c.pending) < most {
+		return
+	}
+	ids := slices.Sorted(maps.Keys(c.pending))
+	first := ids[0]
+	for _, id := range ids {
+		if c.pending[id].ends < c.pending[first].ends {
+			first = id
+		}
+	}
+	delete(c.pending, first)
 }
 
 // joinNew adds a member. The next generation gathers.

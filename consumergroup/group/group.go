@@ -255,6 +255,14 @@ func (g *Group) until(at time.Duration) {
 	}
 }
 
+// assignor is the assignor or protocol of the present members; there is none before the first generation of a classic group.
+func (g *Group) assignor() string {
+	if g.Type() != g.state.Type {
+		return ""
+	}
+	return g.state.Assignor
+}
+
 func (g *Group) describe(env Env) Output {
 	if !g.exists() {
 		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
@@ -264,7 +272,7 @@ func (g *Group) describe(env Env) Output {
 		Type:         g.Type(),
 		State:        g.State(),
 		Epoch:        g.state.Epoch,
-		Assignor:     g.state.Assignor,
+		Assignor:     g.assignor(),
 		EmptySinceMs: g.state.EmptySinceMs,
 		ProtocolType: g.ProtocolType(),
 		Leader:       g.state.Leader,
