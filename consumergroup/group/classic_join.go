@@ -53,8 +53,8 @@ func (g *Group) checkOffer(j Join) Output {
 		}
 	}
 	switch {
-	case j.MemberID == "" && j.NewMemberID == "":
-		return refuse(cluster.CodeInvalidRequest, "a join must name its member")
+	case j.MemberID == "" && (j.NewMemberID == "" || g.classic.member(j.NewMemberID) != nil):
+		return refuse(cluster.CodeInvalidRequest, "a join without an id must bring a new one")
 	case j.SessionTimeout < g.config.MinSession || j.SessionTimeout > g.config.MaxSession:
 		return refuse(cluster.CodeInvalidSessionTimeout,
 			fmt.Sprintf("session timeout %s; allowed are %s to %s", j.SessionTimeout, g.config.MinSession, g.config.MaxSession))

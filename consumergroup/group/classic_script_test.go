@@ -3,7 +3,6 @@ package group
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -201,8 +200,10 @@ func checkClassic(t testing.TB, g *Group) {
 	t.Helper()
 	c := g.classic
 	instances := map[string]string{}
-	if !slices.IsSortedFunc(c.roster, func(a, b *peer) int { return strings.Compare(a.m.ID, b.m.ID) }) {
-		t.Fatal("the roster is not sorted")
+	for i, p := range c.roster {
+		if i > 0 && c.roster[i-1].m.ID >= p.m.ID {
+			t.Fatalf("the roster has %s before %s", c.roster[i-1].m.ID, p.m.ID)
+		}
 	}
 	for _, p := range c.roster {
 		if other, taken := instances[p.m.InstanceID]; taken && p.m.InstanceID != "" {
