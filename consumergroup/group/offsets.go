@@ -149,7 +149,7 @@ func (g *Group) wanted(env Env) func(cluster.TopicID) bool {
 	opaque := len(g.classic.roster) > len(g.state.Members)
 	for i := range g.state.Members {
 		m := &g.state.Members[i]
-		opaque = opaque || isClassic && m.Topics == nil
+		opaque = opaque || isClassic && len(m.Topics) == 0
 		for _, name := range m.Topics {
 			if topic, ok := env.Topics.TopicByName(name); isClassic && ok {
 				out[topic.ID] = true

@@ -6,7 +6,8 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 )
 
-// subscription reads the topics that a member of the group subscribes to from its metadata; nil when they cannot be known.
+// subscription reads the topics that a member of the group subscribes to from its metadata; nil when they cannot be known. In the log none and
+// not known are the same.
 func (t *turn) subscription(metadata []byte) []string {
 	if t.c.protocolType != ProtocolTypeConsumer {
 		return nil
