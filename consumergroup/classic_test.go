@@ -11,22 +11,33 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 )
 
-// joining is a JoinGroup or SyncGroup under way.
-type joining[T any] struct {
-	reply T
-	err   error
-	done  bool
+// waiting is a JoinGroup or SyncGroup under way.
+type waiting[T any] struct {
+	answer chan func() // fills the fields
+	reply  T
+	err    error
+	done   bool
 }
 
 // start runs a request beside the test and waits until it is answered or everything waits.
-func start[T any](request func() (T, error)) *joining[T] {
-	j := &joining[T]{}
+func start[T any](request func() (T, error)) *waiting[T] {
+	w := &waiting[T]{answer: make(chan func(), 1)}
 	go func() {
-		j.reply, j.err = request()
-		j.done = true
+		reply, err := request()
+		w.answer <- func() { w.reply, w.err, w.done = reply, err, true }
 	}()
+	return w.look()
+}
+
+// look takes the answer, if it is there when everything waits.
+func (w *waiting[T]) look() *waiting[T] {
 	synctest.Wait()
-	return j
+	select {
+	case fill := <-w.answer:
+		fill()
+	default:
+	}
+	return w
 }
 
 func classicJoin(client, member string) JoinRequest {
@@ -36,18 +47,18 @@ func classicJoin(client, member string) JoinRequest {
 	}
 }
 
-func (f *fixture) startJoin(r JoinRequest) *joining[JoinResponse] {
+func (f *fixture) startJoin(r JoinRequest) *waiting[JoinResponse] {
 	return start(func() (JoinResponse, error) { return f.c.JoinGroup(f.t.Context(), r) })
 }
 
-func (f *fixture) startSync(member string, generation int32, assign ...Assignment) *joining[SyncResponse] {
+func (f *fixture) startSync(member string, generation int32, assign ...Assignment) *waiting[SyncResponse] {
 	return start(func() (SyncResponse, error) {
 		return f.c.SyncGroup(f.t.Context(), SyncRequest{Group: "g", MemberID: member, Generation: generation, Assignments: assign})
 	})
 }
 
 // classicMember has a client join in two steps; the second one waits.
-func (f *fixture) classicMember(client string) (string, *joining[JoinResponse]) {
+func (f *fixture) classicMember(client string) (string, *waiting[JoinResponse]) {
 	f.t.Helper()
 	first := f.startJoin(classicJoin(client, ""))
 	f.want(first.err, cluster.CodeNone)
@@ -67,7 +78,8 @@ func TestAClassicGroupFromJoinToDelete(t *testing.T) {
 			t.Fatal("the first generation does not wait for members that come soon")
 		}
 		time.Sleep(DefaultConfig().Group.InitialRebalanceDelay)
-		synctest.Wait()
+		join1.look()
+		join2.look()
 		f.want(join1.err, cluster.CodeNone)
 		f.want(join2.err, cluster.CodeNone)
 		if !join1.done || !join2.done || join1.reply.Leader != one || len(join1.reply.Members) != 2 || join2.reply.Members != nil {
@@ -81,6 +93,7 @@ func TestAClassicGroupFromJoinToDelete(t *testing.T) {
 			t.Fatal("a sync does not wait for the leader")
 		}
 		sync1 := f.startSync(one, 1, Assignment{MemberID: one, Assignment: []byte("A")}, Assignment{MemberID: two, Assignment: []byte("B")})
+		sync2.look()
 		if string(sync1.reply.Assignment) != "A" || string(sync2.reply.Assignment) != "B" {
 			t.Fatalf("assigned %+v and %+v", sync1, sync2)
 		}
@@ -117,6 +130,7 @@ func TestASilentClassicMemberIsRemoved(t *testing.T) {
 		one, _ := f.classicMember("c1")
 		two, _ := f.classicMember("c2")
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		f.startSync(one, 1)
 		time.Sleep(9 * time.Second)
 		f.want(f.c.ClassicHeartbeat(t.Context(), ClassicHeartbeatRequest{Group: "g", MemberID: one, Generation: 1}), cluster.CodeNone)
@@ -138,6 +152,7 @@ func TestALostAnswerSendsClassicMembersLooking(t *testing.T) {
 		one, _ := f.classicMember("c1")
 		f.log.set(func() { f.log.loseAnswers = true })
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		_, err := f.c.LeaveGroup(t.Context(), LeaveRequest{Group: "g", Members: []LeavingMember{{MemberID: one}}})
 		f.want(err, cluster.CodeCoordinatorLoading) // it was queued behind the append in doubt
 		f.log.set(func() { f.log.loseAnswers = false })
@@ -155,8 +170,7 @@ func TestWaitingClassicMembersAreLetGo(t *testing.T) {
 		f := newFixture(t)
 		_, gone := f.classicMember("c1")
 		f.c.ShardsChanged(nil)
-		synctest.Wait()
-		if !gone.done {
+		if !gone.look().done {
 			t.Fatal("a join waits for a shard that was lost")
 		}
 		f.want(gone.err, cluster.CodeNotCoordinator)
@@ -169,12 +183,10 @@ func TestWaitingClassicMembersAreLetGo(t *testing.T) {
 			return f.c.JoinGroup(ctx, r)
 		})
 		cancel()
-		synctest.Wait()
-		f.want(abandoned.err, cluster.CodeNoCoordinator)
+		f.want(abandoned.look().err, cluster.CodeNoCoordinator)
 		_, closed := f.classicMember("c3")
 		f.c.Close()
-		synctest.Wait()
-		f.want(closed.err, cluster.CodeShuttingDown)
+		f.want(closed.look().err, cluster.CodeShuttingDown)
 	})
 }
 
@@ -188,7 +200,7 @@ func TestClassicRequestsAreCopied(t *testing.T) {
 		join := f.startJoin(r)
 		copy(r.Protocols[0].Metadata, "xx")
 		time.Sleep(3 * time.Second)
-		synctest.Wait()
+		join.look()
 		if got := string(join.reply.Members[0].Metadata); got != "c1" {
 			t.Fatalf("metadata %q, want c1", got)
 		}
