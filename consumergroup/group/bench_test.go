@@ -73,3 +73,41 @@ func BenchmarkCommit(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkClassicRebalance takes a group of a thousand members through one generation: every member joins and syncs.
+func BenchmarkClassicRebalance(b *testing.B) {
+	const members = 1000
+	config := DefaultConfig()
+	config.InitialRebalanceDelay = 0
+	g := New("g", config)
+	env := Env{Topics: fakeTopics{}}
+	step := func(in Input) {
+		env.Waiter++
+		for _, record := range g.Step(env, in).Records {
+			g.Replay(record)
+		}
+	}
+	round := func(known bool) {
+		for i := range members {
+			j := Join{Group: "g", NewMemberID: fmt.Sprintf("m%04d", i), SessionTimeout: testSession, RebalanceTimeout: testSession,
+				ProtocolType: ProtocolTypeConsumer, Protocols: []Protocol{{"range", metadataOf("a")}, {"sticky", metadataOf("a")}}}
+			if known {
+				j.MemberID = j.NewMemberID
+			}
+			step(j)
+		}
+		for i := range members {
+			step(Sync{Group: "g", MemberID: fmt.Sprintf("m%04d", i), Generation: g.state.Epoch})
+		}
+	}
+	for i := range 2 {
+		round(i > 0)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		round(true)
+	}
+	if g.State() != StateStable || g.Members() != members {
+		b.Fatalf("%s with %d members", g.State(), g.Members())
+	}
+}

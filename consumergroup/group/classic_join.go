@@ -41,7 +41,7 @@ func (g *Group) checkOffer(j Join) Output {
 	if len(j.Protocols) > MaxProtocols {
 		return refuse(cluster.CodeInvalidRequest, fmt.Sprintf("a member offers %d protocols, at most %d are allowed", len(j.Protocols), MaxProtocols))
 	}
-	ids := []string{j.MemberID, j.InstanceID, j.ClientID, j.ClientHost, j.ProtocolType, j.NewMemberID}
+	ids := []string{j.MemberID, j.InstanceID, j.ProtocolType, j.NewMemberID}
 	size := 0
 	for _, offer := range j.Protocols {
 		ids = append(ids, offer.Name)
@@ -245,11 +245,14 @@ func (t *turn) offer(p *peer, j Join) {
 		rebalance = j.SessionTimeout
 	}
 	rebalance = min(max(rebalance, t.g.config.MinRebalance), t.g.config.MaxRebalance)
-	p.m.ClientID, p.m.ClientHost = j.ClientID, j.ClientHost
+	p.m.ClientID, p.m.ClientHost = cut(j.ClientID), cut(j.ClientHost)
 	p.m.SessionTimeoutMs, p.m.RebalanceMs = int32(j.SessionTimeout.Milliseconds()), int32(rebalance.Milliseconds())
 	p.protocols, p.partial = slices.Clone(j.Protocols), false
 	t.c.protocolType = j.ProtocolType
 }
+
+// cut bounds what is only for people, and which Kafka does not bound.
+func cut(s string) string { return s[:min(len(s), MaxMemberIDBytes)] }
 
 // park has a member wait for its generation. A join that it sent before is given up by its client.
 func (t *turn) park(p *peer) {
