@@ -81,8 +81,17 @@ func (d *doubtful) take(c *consumer, reply group.Reply) {
 }
 
 func (d *doubtful) step() {
+	if d.r.IntN(10) < 6 {
+		d.trouble()
+	} else {
+		d.act(d.members[d.r.IntN(len(d.members))])
+	}
+}
+
+// trouble has the log answer, or not, and moves the shard.
+func (d *doubtful) trouble() {
 	n := d.nodes[d.r.IntN(len(d.nodes))]
-	switch d.r.IntN(10) {
+	switch d.r.IntN(6) {
 	case 0:
 		if n.append != nil && d.r.IntN(2) == 0 {
 			d.lost = append(d.lost, n.lose())
@@ -105,8 +114,6 @@ func (d *doubtful) step() {
 			d.log.shards[cluster.ShardOf("g")].epoch++
 		}
 		d.tell()
-	default:
-		d.act(d.members[d.r.IntN(len(d.members))])
 	}
 	n.now += time.Millisecond
 }
