@@ -129,7 +129,7 @@ func remedy(err error) string {
 	case errors.Is(err, client.ErrOutcomeUnknown):
 		return "Look whether it was done before you repeat it."
 	case errors.As(err, &gone), grpcCode(err) == codes.Unavailable:
-		return "Is a broker running there? `moldau dev` starts one; --server or MOLDAU_SERVER names others."
+		return "Is a broker running there? One that still waits for its cluster does not answer: its log and /readyz say why. `moldau dev` starts one; --server or MOLDAU_SERVER names others."
 	case code != 0:
 		return remedies[code]
 	case errors.Is(err, context.DeadlineExceeded):
