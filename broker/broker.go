@@ -69,7 +69,8 @@ type Broker struct {
 	producerIDs producerIDs
 
 	epoch        atomic.Int64                  // cluster.BrokerEpoch
-	registered   chan struct{}                 // capacity 1: wakes the loop when epoch is set
+	again        chan struct{}                 // capacity 1: has the loop look at the image again
+	unfinished   bool                          // the loop's own: replicas are yet to be created
 	acted        atomic.Pointer[cluster.Image] // the newest image that the loop has acted on; nil before the first
 	stopping     atomic.Bool
 	diskFull     atomic.Bool
@@ -88,7 +89,7 @@ type meters struct {
 func New(o Options) (*Broker, error) {
 	b := &Broker{
 		id: o.ID, options: o, log: o.Log, clock: o.Clock, controller: o.Controller, forwarder: o.Forwarder,
-		registered: make(chan struct{}, 1),
+		again: make(chan struct{}, 1),
 		meters: meters{
 			produced: o.Meter.Counter("moldau_produced_bytes_total", "Bytes of record batches appended by producers.", "topic"),
 			fetched:  o.Meter.Counter("moldau_fetched_bytes_total", "Bytes of record batches given to readers.", "topic", "source"),
@@ -185,10 +186,7 @@ func (b *Broker) Start(ctx context.Context) error {
 func (b *Broker) registeredAs(epoch cluster.BrokerEpoch) {
 	b.epoch.Store(int64(epoch))
 	b.fetcher.SetEpoch(epoch)
-	select {
-	case b.registered <- struct{}{}:
-	default:
-	}
+	b.wakeLoop()
 	b.log.Info("registered with the controller", slog.Int64("broker_epoch", int64(epoch)))
 }
 

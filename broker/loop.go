@@ -14,7 +14,7 @@ func (b *Broker) follow(ctx context.Context) {
 	for {
 		select {
 		case <-w.Changed():
-		case <-b.registered:
+		case <-b.again:
 		case <-ctx.Done():
 			return
 		}
@@ -23,22 +23,34 @@ func (b *Broker) follow(ctx context.Context) {
 }
 
 // react applies what changed since seen and returns what is seen now. It does nothing before the image has our own registration: the broker acts on no
-// partition before that.
+// partition before that. Where many replicas are to be created it does a part, and asks to be called again: newer metadata comes between.
 func (b *Broker) react(seen, img *cluster.Image) *cluster.Image {
 	epoch := b.Epoch()
 	me, ok := img.Broker(b.id)
-	if epoch == cluster.NoBrokerEpoch || !ok || me.Epoch != epoch || seen == img {
+	if epoch == cluster.NoBrokerEpoch || !ok || me.Epoch != epoch || seen == img && !b.unfinished {
 		return seen
 	}
-	if delta := cluster.Diff(seen, img); !delta.Empty() {
+	if delta := cluster.Diff(seen, img); !delta.Empty() || b.unfinished {
 		b.countElections(delta)
-		b.partitions.Reconcile(delta, epoch)
+		b.unfinished = b.partitions.Reconcile(delta, epoch)
 		b.groups.ShardsChanged(b.shardsLed(img))
 		b.groups.TopicsChanged()
 		b.awaitResignations(delta)
 	}
+	if b.unfinished {
+		b.wakeLoop()
+		return img
+	}
 	b.acted.Store(img)
 	return img
+}
+
+// wakeLoop has the loop look at the newest image, also when it is the one that it has seen.
+func (b *Broker) wakeLoop() {
+	select {
+	case b.again <- struct{}{}:
+	default:
+	}
 }
 
 // awaitResignations returns when every local replica that has lost its leadership knows: what the broker tells the controller to have handled, it has.

@@ -38,6 +38,8 @@ type Manager struct {
 	last   *cluster.Image
 	self   cluster.BrokerEpoch
 	closed bool
+	// backlog are the replicas that are yet to be created: oldest wishes first.
+	backlog []cluster.TopicPartition
 }
 
 // NewManager makes a manager that has opened nothing, and starts its clock goroutine.

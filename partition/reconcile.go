@@ -13,21 +13,26 @@ import (
 
 // Reconcile makes the local replicas what the metadata says: it creates, opens and removes them, and tells each what has changed for it. self is this
 // broker's present registration. Nothing is done before the image has it: a broker acts on no partition as an earlier life of itself. Only what
-// differs from the image of the last call is touched, whatever d.Old is. It waits for the disk.
+// differs from the image of the last call is touched, whatever d.Old is. It waits for the disk, but creates a bounded number of replicas in one call, so that
+// a large new topic does not keep news from the others: true says that some are left, and that it wants to be called again, with whatever is newest then.
 //
 // A replica is removed only when a committed tombstone names it in this data directory. One that is simply not known any more is parked: closed,
 // reported and kept (case 149).
-func (m *Manager) Reconcile(d *cluster.Delta, self cluster.BrokerEpoch) {
+func (m *Manager) Reconcile(d *cluster.Delta, self cluster.BrokerEpoch) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	me, ok := d.New.Broker(m.options.Broker)
 	if m.closed || !ok || self == cluster.NoBrokerEpoch || me.Epoch != self {
-		return
+		return false
 	}
 	plan := m.plan(cluster.Diff(m.last, d.New), self != m.self)
 	m.carryOut(plan, d.New)
 	m.last, m.self = d.New, self
+	return len(m.backlog) > 0
 }
+
+// createPass is how many replicas one Reconcile creates: a fraction of a second of work for a slow disk.
+const createPass = 64
 
 // plan is what a change of the metadata asks for.
 type plan struct {
@@ -35,12 +40,14 @@ type plan struct {
 	tell   []*Runner // of their configuration and their partition's state
 	remove []cluster.Tombstone
 	park   []*Runner
-	seen   map[cluster.TopicPartition]bool // is in one of the lists, or needs nothing
+	seen   map[cluster.TopicPartition]bool // is in tell, remove or park, or needs nothing
+	// creating says what is in create.
+	creating map[cluster.TopicPartition]bool
 }
 
 // plan compares the metadata with what is here. It looks at every local replica only at the first time and when brokers or defaults have changed.
 func (m *Manager) plan(d *cluster.Delta, first bool) *plan {
-	p := &plan{seen: map[cluster.TopicPartition]bool{}}
+	p := &plan{seen: map[cluster.TopicPartition]bool{}, creating: map[cluster.TopicPartition]bool{}}
 	p.remove = slices.SortedFunc(keys(m.tombstones(d, first)), compareTombstones)
 	for c := range d.Partitions() {
 		if c.New != nil && m.here(c.New) {
@@ -66,7 +73,24 @@ func (m *Manager) plan(d *cluster.Delta, first bool) *plan {
 	if all := first || m.brokerConfigChanged(d); all || len(brokers) > 0 {
 		m.planAll(p, d.New, brokers, all)
 	}
+	m.planBacklog(p, d.New)
 	return p
+}
+
+// planBacklog adds what earlier calls have left over, if it is still wanted, behind what is new, and keeps what is too much for this call.
+func (m *Manager) planBacklog(p *plan, image *cluster.Image) {
+	for _, tp := range m.backlog {
+		if state, ok := image.Partition(tp); ok && m.here(state) && !p.creating[tp] {
+			m.planPartition(p, tp, image)
+		}
+	}
+	m.backlog = m.backlog[:0]
+	for len(p.create) > createPass {
+		last := len(p.create) - 1
+		m.backlog = append(m.backlog, p.create[last].tp)
+		p.create = p.create[:last]
+	}
+	slices.Reverse(m.backlog)
 }
 
 // touch adds a runner that is to be told.
@@ -163,6 +187,7 @@ func (m *Manager) planPartition(p *plan, tp cluster.TopicPartition, image *clust
 		m.options.Log.Error("partition without a topic in the metadata", slog.String("partition", tp.String()))
 		return
 	}
+	p.creating[tp] = true
 	p.create = append(p.create, place{tp: tp, dir: filepath.Join(m.root, tp.String()), identity: segment.Identity{
 		TopicID: tp.Topic, Topic: t.Name, Partition: tp.Partition, ClusterID: image.ClusterID().String(),
 	}})
@@ -183,6 +208,10 @@ func (m *Manager) brokerConfigChanged(d *cluster.Delta) bool {
 func (m *Manager) carryOut(p *plan, image *cluster.Image) {
 	m.removeAll(p.remove)
 	m.parkAll(p.park)
+	for _, r := range p.tell {
+		m.configure(r, image)
+		m.tell(r, image)
+	}
 	var mu sync.Mutex // guards created
 	var created []*Runner
 	m.each(len(p.create), func(i int) {
@@ -195,7 +224,7 @@ func (m *Manager) carryOut(p *plan, image *cluster.Image) {
 		created = append(created, r)
 		mu.Unlock()
 	})
-	for _, r := range append(p.tell, created...) {
+	for _, r := range created {
 		m.configure(r, image)
 		m.tell(r, image)
 	}
