@@ -22,8 +22,8 @@ const (
 
 // Broker is a running broker.
 type Broker struct {
-	// GRPC, Peer and HTTP are the addresses of its ports, host:port.
-	GRPC, Peer, HTTP string
+	// Kafka, GRPC, Peer and HTTP are the addresses of its ports, host:port.
+	Kafka, GRPC, Peer, HTTP string
 }
 
 // Start runs one broker for the length of the test. It serves when Start returns. Topics are created when first asked for, as in `moldau dev`; adjust may change
@@ -56,7 +56,7 @@ func Start(t testing.TB, adjust ...func(*config.Config)) *Broker {
 	}
 	awaitReady(t, ctx, s)
 	a := s.Addresses()
-	return &Broker{GRPC: a.GRPC, Peer: a.Peer, HTTP: a.HTTP}
+	return &Broker{Kafka: a.Kafka, GRPC: a.GRPC, Peer: a.Peer, HTTP: a.HTTP}
 }
 
 func awaitReady(t testing.TB, ctx context.Context, s *server.Server) {

@@ -12,7 +12,7 @@ import (
 
 // listeners are the ports of a broker, all open before anything else starts, so that a port in use is found at once.
 type listeners struct {
-	peer, grpc, http net.Listener
+	peer, kafka, grpc, http net.Listener
 }
 
 func listen(cfg config.Config) (l listeners, err error) {
@@ -20,7 +20,7 @@ func listen(cfg config.Config) (l listeners, err error) {
 		name string
 		addr string
 		into *net.Listener
-	}{{"peer", cfg.Peer.Addr, &l.peer}, {"grpc", cfg.GRPC.Addr, &l.grpc}, {"http", cfg.HTTP.Addr, &l.http}} {
+	}{{"peer", cfg.Peer.Addr, &l.peer}, {"kafka", cfg.Kafka.Addr, &l.kafka}, {"grpc", cfg.GRPC.Addr, &l.grpc}, {"http", cfg.HTTP.Addr, &l.http}} {
 		*p.into, err = net.Listen("tcp", p.addr)
 		if err != nil {
 			l.close()
@@ -31,7 +31,7 @@ func listen(cfg config.Config) (l listeners, err error) {
 }
 
 func (l listeners) close() {
-	for _, x := range []net.Listener{l.peer, l.grpc, l.http} {
+	for _, x := range []net.Listener{l.peer, l.kafka, l.grpc, l.http} {
 		if x != nil {
 			x.Close()
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/moldau-log/moldau/httpapi"
 	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/kafka"
 	"github.com/moldau-log/moldau/peer"
 )
 
@@ -43,6 +44,7 @@ type Server struct {
 	controller *controller.Controller
 	broker     *broker.Broker
 	grpc       *grpcapi.Server
+	kafka      *kafka.Server
 	http       *httpapi.Server
 
 	incarnation cluster.IncarnationID
@@ -155,6 +157,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	s.wg.Go(func() { s.serving("grpc", s.grpc.Serve(s.ports.grpc)) })
+	s.wg.Go(func() { s.serving("kafka", s.kafka.Serve(s.ports.kafka)) })
 	return nil
 }
 
@@ -185,6 +188,10 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		Replication: s.broker.ServeFollower,
 	})
 	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, Reflection: s.cfg.GRPCReflection}, s.broker, s.meters, s.log)
+	s.kafka = kafka.New(kafka.Config{
+		MaxRequestBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, DataDir: s.dir.path,
+		AutoAdvertise: s.cfg.Kafka.Advertise == "" && len(s.cfg.Seeds) == 0,
+	}, s.broker, s.meters, s.log)
 	return s.broker.Start(ctx)
 }
 
@@ -193,7 +200,7 @@ func (s *Server) registration() (cluster.Broker, error) {
 		PeerAddress: advertised(s.cfg.Peer, s.ports.peer), Rack: s.cfg.Rack, Version: s.version, MinLevel: minLevel, MaxLevel: maxLevel,
 	}
 	for _, d := range []struct{ name, address string }{
-		{"grpc", advertised(s.cfg.GRPC, s.ports.grpc)}, {"http", advertised(s.cfg.HTTP, s.ports.http)},
+		{"kafka", advertised(s.cfg.Kafka, s.ports.kafka)}, {"grpc", advertised(s.cfg.GRPC, s.ports.grpc)}, {"http", advertised(s.cfg.HTTP, s.ports.http)},
 	} {
 		l, err := registeredListener(d.name, d.address)
 		if err != nil {
@@ -220,11 +227,13 @@ func (s *Server) Ready() (bool, string) {
 }
 
 // Addresses are the addresses that the doors are bound to.
-type Addresses struct{ GRPC, Peer, HTTP string }
+type Addresses struct{ Kafka, GRPC, Peer, HTTP string }
 
 // Addresses gives the bound addresses, useful with port 0.
 func (s *Server) Addresses() Addresses {
-	return Addresses{GRPC: s.ports.grpc.Addr().String(), Peer: s.ports.peer.Addr().String(), HTTP: s.ports.http.Addr().String()}
+	return Addresses{
+		Kafka: s.ports.kafka.Addr().String(), GRPC: s.ports.grpc.Addr().String(), Peer: s.ports.peer.Addr().String(), HTTP: s.ports.http.Addr().String(),
+	}
 }
 
 // Stop is the orderly stop: leaderships move away first, bounded by shutdown.drain; then the doors close, the logs get clean marks and Raft ends. ctx bounds it all.
@@ -236,7 +245,7 @@ func (s *Server) Stop(ctx context.Context) error {
 			s.log.Warn("leaderships did not all move away before the stop", slog.Any("error", err))
 		}
 		cancel()
-		s.grpc.Stop(ctx)
+		s.stopDoors(ctx)
 		if err := s.broker.Stop(ctx); err != nil {
 			errs = append(errs, err)
 		} else {
@@ -247,6 +256,18 @@ func (s *Server) Stop(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(errs, s.release())...)
+}
+
+// stopDoors ends the clients' doors side by side: each may wait for its connections until ctx ends.
+func (s *Server) stopDoors(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.grpc.Stop(ctx) })
+	wg.Go(func() {
+		if err := s.kafka.Stop(ctx); err != nil {
+			s.log.Info("kafka connections were cut off", slog.Any("error", err))
+		}
+	})
+	wg.Wait()
 }
 
 // release closes whatever is open, in the order in which nobody is called after its end.

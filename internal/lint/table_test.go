@@ -56,6 +56,7 @@ var table = map[string]Rule{
 	"broker": {Imports: join(internals, "partition", "segment", "replication/session", "replication/fetcher", "controller", "controller/placement", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5
 	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
+	"kafka": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/meter"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
 	"peer": {Imports: join(internals, "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
 		Modules: []string{protoMod, xsys, "github.com/hashicorp/raft"}},
 	"httpapi": {Imports: []string{"broker", "cluster", "internal/meter"}, Modules: []string{"github.com/prometheus/client_golang"}},
@@ -63,7 +64,7 @@ var table = map[string]Rule{
 	// L6
 	"config": {Imports: []string{"server", "broker", "partition", "segment", "controller", "consumergroup", "cluster", "grpcapi", "httpapi", "peer"},
 		Modules: []string{"github.com/spf13/viper", "github.com/spf13/pflag", "github.com/go-viper/mapstructure/v2"}},
-	"server": {Imports: join(internals, "broker", "grpcapi", "httpapi", "peer", "controller", "consumergroup", "config", "partition", "segment", "cluster", "record", "replication/fetcher")},
+	"server": {Imports: join(internals, "broker", "grpcapi", "kafka", "httpapi", "peer", "controller", "consumergroup", "config", "partition", "segment", "cluster", "record", "replication/fetcher")},
 	"sim":    {Imports: join(internals, "replication", "replication/session", "replication/fetcher", "partition", "segment", "record", "cluster", "controller/...", "consumergroup/...")},
 	// L7: everything
 	"moldautest":    {Imports: []string{"..."}, Modules: []string{""}},

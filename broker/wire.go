@@ -1,0 +1,32 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+)
+
+// TopicOrNew finds a topic by name, and creates it when it is not there and the broker is told to create topics that a client first asks for.
+func (b *Broker) TopicOrNew(ctx context.Context, name string) (*cluster.Topic, error) {
+	return b.dataTopic(ctx, TopicRef{Name: name})
+}
+
+// EpochEnd says where a leader epoch ends in the log of a partition that this broker leads: the largest epoch not above the asked one and its exclusive end, both -1
+// when there is none. current fences the request unless it is record.NoEpoch. Refusals are *cluster.Error.
+func (b *Broker) EpochEnd(ctx context.Context, ref TopicRef, p int32, current, asked record.LeaderEpoch) (cluster.EpochEnd, error) {
+	none := cluster.EpochEnd{Epoch: record.NoEpoch, End: -1}
+	t, err := b.Topic(ctx, ref)
+	if err != nil {
+		return none, err
+	}
+	r, refusal := b.leaderSoon(ctx, t, p)
+	if refusal != nil {
+		return none, refusal
+	}
+	res := r.EpochEnd(current, asked)
+	if res.Code != cluster.CodeNone {
+		return none, cluster.Refuse(res.Code, "")
+	}
+	return res.EpochEnd, nil
+}

@@ -1,0 +1,73 @@
+package kafka
+
+import "time"
+
+// Config bounds the door. A zero field takes its default.
+type Config struct {
+	// MaxRequestBytes is the largest request. Default 100 MiB. Topics bound batches by max.message.bytes.
+	MaxRequestBytes int
+	// MaxInFlightBytes bounds the bytes of requests held over all connections, and, on its own, those of fetched records. Default 256 MiB.
+	MaxInFlightBytes int
+	// MaxFetchBytes bounds the records of one fetch answer, whatever the client asks for. Default 50 MiB.
+	MaxFetchBytes int
+	// MaxDecompressedBytes bounds one batch when it is decompressed for checking. Default 256 MiB.
+	MaxDecompressedBytes int
+	// MaxConnections and MaxConnectionsPerAddress bound open connections; more are closed at once. Defaults 10,000 and 4,000.
+	MaxConnections, MaxConnectionsPerAddress int
+	// MaxPipelined bounds the requests of one connection that are not answered yet. Default 128.
+	MaxPipelined int
+	// IdleTimeout closes a connection on which nothing is asked. Default 10 min.
+	IdleTimeout time.Duration
+	// FrameTimeout bounds the time in which a megabyte of a request that has begun must arrive, and one of an answer be taken. Default 30 s.
+	FrameTimeout time.Duration
+	// AutoAdvertise answers with the address that the client has reached this broker by, instead of the registered one.
+	AutoAdvertise bool
+	// DataDir is reported by DescribeLogDirs.
+	DataDir string
+	// Now is the wall clock. Default time.Now.
+	Now func() time.Time
+}
+
+// DefaultConfig is the configuration of a door that was told nothing.
+func DefaultConfig() Config {
+	return Config{
+		MaxRequestBytes:          100 << 20,
+		MaxInFlightBytes:         256 << 20,
+		MaxFetchBytes:            50 << 20,
+		MaxDecompressedBytes:     256 << 20,
+		MaxConnections:           10_000,
+		MaxConnectionsPerAddress: 4_000,
+		MaxPipelined:             128,
+		IdleTimeout:              10 * time.Minute,
+		FrameTimeout:             30 * time.Second,
+		Now:                      time.Now,
+	}
+}
+
+// withDefaults fills the zero fields.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	for _, f := range []struct{ value, fallback *int }{
+		{&c.MaxRequestBytes, &d.MaxRequestBytes},
+		{&c.MaxInFlightBytes, &d.MaxInFlightBytes},
+		{&c.MaxFetchBytes, &d.MaxFetchBytes},
+		{&c.MaxDecompressedBytes, &d.MaxDecompressedBytes},
+		{&c.MaxConnections, &d.MaxConnections},
+		{&c.MaxConnectionsPerAddress, &d.MaxConnectionsPerAddress},
+		{&c.MaxPipelined, &d.MaxPipelined},
+	} {
+		if *f.value <= 0 {
+			*f.value = *f.fallback
+		}
+	}
+	if c.IdleTimeout <= 0 {
+		c.IdleTimeout = d.IdleTimeout
+	}
+	if c.FrameTimeout <= 0 {
+		c.FrameTimeout = d.FrameTimeout
+	}
+	if c.Now == nil {
+		c.Now = d.Now
+	}
+	return c
+}

@@ -1,0 +1,306 @@
+package kafka
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// readAhead is how many whole requests wait behind the one that is handled.
+const readAhead = 4
+
+// Sizes of a connection's own buffers in bytes. An answer larger than keepAnswer does not leave its buffer behind.
+const (
+	readBuffer  = 16 << 10
+	writeBuffer = 16 << 10
+	keepAnswer  = 256 << 10
+)
+
+// frame is a request as it came, without its length.
+type frame struct {
+	bytes []byte
+	start time.Time
+}
+
+// slot is the place of one answer in the order of answers.
+type slot struct {
+	key, version int16
+	correlation  int32
+	start        time.Time
+	response     kmsg.Response // set before done is closed
+	outcome      string        // for the meter: "none" or what was refused
+	done         chan struct{}
+	written      chan struct{} // closed by the writer, or when the connection has ended
+	free         func()        // what the answer holds until it is written; may be nil
+}
+
+// conn is one client connection.
+type conn struct {
+	s       *Server
+	net     net.Conn
+	ctx     context.Context // ended when the client has gone or the door closes
+	cancel  context.CancelFunc
+	frames  chan frame
+	slots   chan *slot
+	checker batchChecker // of the handler
+	// appending counts batches that are with the broker and not appended yet. Only the handler adds and waits.
+	appending sync.WaitGroup
+	dead      chan struct{} // closed when a handler has panicked: its answer will not come
+	client    string        // software name and version, as the client says it
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{s: s, net: nc, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.checker = batchChecker{s: s}
+	return c
+}
+
+// run serves the connection until either side ends it.
+func (c *conn) run() {
+	defer c.net.Close()
+	defer c.cancel()
+	var wg sync.WaitGroup
+	wg.Go(c.read)
+	wg.Go(c.write)
+	c.handleAll()
+	close(c.slots)
+	wg.Wait()
+}
+
+// stopReading makes the reader end; what it has read is still answered.
+func (c *conn) stopReading() { _ = c.net.SetReadDeadline(time.Unix(1, 0)) }
+
+// read is the reader. When it ends, the client gets no more than the answers to what was read.
+func (c *conn) read() {
+	defer close(c.frames)
+	defer c.cancel()
+	r := frameReader{net: c.net, in: bufio.NewReaderSize(c.net, readBuffer), max: c.s.cfg.MaxRequestBytes, idle: c.s.cfg.IdleTimeout, step: c.s.cfg.FrameTimeout, buffers: c.s.buffers}
+	for {
+		n, err := r.size()
+		var garbage errGarbage
+		if errors.As(err, &garbage) {
+			c.log(slog.LevelWarn, "kafka: connection closed: this is not the Kafka protocol", slog.String("received", garbage.what))
+			return
+		}
+		if err != nil || c.s.held.take(c.ctx, n) != nil {
+			return
+		}
+		body, err := r.body(n)
+		if err != nil {
+			c.s.held.give(n)
+			return
+		}
+		select {
+		case c.frames <- frame{body, time.Now()}:
+		case <-c.s.ctx.Done():
+			c.release(body)
+			return
+		}
+	}
+}
+
+// release gives a request's bytes back.
+func (c *conn) release(frame []byte) {
+	n := len(frame)
+	c.s.buffers.put(frame)
+	c.s.held.give(n)
+}
+
+// handleAll works on requests one after another. After a request that cannot be answered the connection ends.
+func (c *conn) handleAll() {
+	var err error
+	for f := range c.frames {
+		if err == nil {
+			err = c.safely(f)
+			if err != nil {
+				c.log(slog.LevelWarn, "kafka: connection closed", slog.Any("reason", err))
+				c.cancel()
+				c.stopReading()
+			}
+			continue
+		}
+		c.release(f.bytes)
+	}
+}
+
+// safely handles a request and makes a panic an error: one bad request must not end the broker.
+func (c *conn) safely(f frame) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("kafka: panic: %v\n%s", p, debug.Stack())
+			close(c.dead)
+		}
+	}()
+	return c.handle(f)
+}
+
+func (c *conn) handle(f frame) error {
+	h, rest, err := parseHeader(f.bytes)
+	if err != nil {
+		c.release(f.bytes)
+		return err
+	}
+	a, known := c.s.apis[h.key]
+	s := &slot{key: h.key, version: h.version, correlation: h.correlation, start: f.start, outcome: outcomeNone, done: make(chan struct{}), written: make(chan struct{})}
+	if !known || h.version < a.least() || h.version > a.max {
+		c.release(f.bytes)
+		if h.key == keyApiVersions {
+			s.version, s.response = 0, c.unsupportedApiVersions()
+			close(s.done)
+			return c.queue(s)
+		}
+		return fmt.Errorf("kafka: %s (key %d) version %d is not offered; client id %q", kmsg.NameForKey(h.key), h.key, h.version, h.clientID)
+	}
+	req := kmsg.RequestForKey(h.key)
+	req.SetVersion(h.version)
+	if req.IsFlexible() {
+		rest, err = skipTags(rest)
+	}
+	if err == nil {
+		err = req.ReadFrom(rest)
+	}
+	if err != nil {
+		c.release(f.bytes)
+		return fmt.Errorf("kafka: malformed %s version %d of client id %q: %w", kmsg.NameForKey(h.key), h.version, h.clientID, err)
+	}
+	if produce, ok := req.(*kmsg.ProduceRequest); ok {
+		return c.produce(s, produce, f.bytes)
+	}
+	n := len(f.bytes)
+	defer c.s.held.give(n) // the bytes themselves may live on in what the request has started
+	c.appending.Wait()
+	s.response, err = a.handle(c, c.ctx, req, s)
+	if err != nil {
+		return err
+	}
+	close(s.done)
+	if err := c.queue(s); err != nil {
+		return err
+	}
+	if s.free == nil {
+		return nil
+	}
+	<-s.written // an answer that holds much is not joined by a second one
+	return nil
+}
+
+// queue gives the slot its place; it waits while too many answers are outstanding.
+func (c *conn) queue(s *slot) error {
+	c.slots <- s // the writer takes every slot until the channel is closed, also after a failure
+	return nil
+}
+
+// write is the writer.
+func (c *conn) write() {
+	out := bufio.NewWriterSize(c.net, writeBuffer)
+	var buf []byte
+	var err error
+	for {
+		var s *slot
+		var ok bool
+		select {
+		case s, ok = <-c.slots:
+		default: // nothing more is queued: send what is gathered
+			if err == nil {
+				err = c.failed(out.Flush())
+			}
+			s, ok = <-c.slots
+		}
+		if !ok {
+			break
+		}
+		select {
+		case <-s.done:
+		default:
+			if err == nil {
+				err = c.failed(out.Flush())
+			}
+			select {
+			case <-s.done:
+			case <-c.dead: // this answer, or one before it, never comes
+				err = c.failed(errPanicked)
+			}
+		}
+		if err == nil {
+			buf, err = c.encode(buf[:0], s)
+			if err == nil {
+				_ = c.net.SetWriteDeadline(time.Now().Add(c.s.cfg.FrameTimeout * time.Duration(1+len(buf)>>20)))
+				_, err = out.Write(buf)
+			}
+			err = c.failed(err)
+		}
+		c.finish(s)
+		if cap(buf) > keepAnswer {
+			buf = nil
+		}
+	}
+	if err == nil {
+		_ = c.failed(out.Flush())
+	}
+}
+
+var errPanicked = errors.New("kafka: a request on this connection has panicked")
+
+// failed ends the connection after a write error.
+func (c *conn) failed(err error) error {
+	if err != nil {
+		c.cancel()
+		c.net.Close()
+	}
+	return err
+}
+
+func (c *conn) finish(s *slot) {
+	if s.free != nil {
+		s.free()
+	}
+	close(s.written)
+	if d := c.s.meters.durations[s.key]; d != nil {
+		d.Observe(time.Since(s.start).Seconds())
+		c.s.meters.requests.With(apiLabel(s.key), s.outcome).Inc()
+	}
+}
+
+// encode appends the answer with its length and header.
+func (c *conn) encode(dst []byte, s *slot) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.log(slog.LevelError, "kafka: an answer cannot be encoded", slog.Int("key", int(s.key)), slog.Any("panic", p))
+			err = errors.New("kafka: an answer cannot be encoded")
+		}
+	}()
+	s.response.SetVersion(s.version)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(s.correlation))
+	if s.response.IsFlexible() && s.key != keyApiVersions { // its header is never flexible: a client reads it before it knows the version (KIP-511)
+		dst = append(dst, 0)
+	}
+	dst = s.response.AppendTo(dst)
+	binary.BigEndian.PutUint32(dst, uint32(len(dst)-4))
+	return dst, nil
+}
+
+func (c *conn) log(level slog.Level, message string, attrs ...any) {
+	attrs = append(attrs, slog.String("client", c.net.RemoteAddr().String()))
+	if c.client != "" {
+		attrs = append(attrs, slog.String("software", c.client))
+	}
+	c.s.log.Log(context.Background(), level, message, attrs...)
+}
+
+// outcomeNone is the outcome of a request in which nothing was refused.
+const outcomeNone = "none"
+
+// errorLabel is the label of a Kafka error.
+func errorLabel(code int16) string { return "error_" + strconv.Itoa(int(code)) }

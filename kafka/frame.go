@@ -1,0 +1,169 @@
+package kafka
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"net"
+	"sync"
+	"time"
+)
+
+// frameChunk is how much of a request is read before more memory is taken for it: a client that announces much and sends little holds little.
+const frameChunk = 1 << 20
+
+// errGarbage says that the bytes are not Kafka's protocol; the text is for the operator.
+type errGarbage struct{ what string }
+
+// Error says what came instead.
+func (e errGarbage) Error() string { return e.what }
+
+// frameReader cuts requests off a connection.
+type frameReader struct {
+	net     net.Conn
+	in      *bufio.Reader
+	max     int
+	idle    time.Duration
+	step    time.Duration
+	buffers *buffers
+}
+
+// size waits for the next request and returns its length in bytes. io.EOF says that the client has closed, and a timeout that it was idle.
+func (r *frameReader) size() (int, error) {
+	if err := r.net.SetReadDeadline(time.Now().Add(r.idle)); err != nil {
+		return 0, err
+	}
+	head, err := r.in.Peek(4)
+	if err != nil {
+		return 0, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if n < minFrame || n > r.max {
+		return 0, errGarbage{r.garbage(head, n)}
+	}
+	_, _ = r.in.Discard(4) // just peeked
+	return n, nil
+}
+
+// minFrame is the smallest request header: key, version, correlation id and a null client id.
+const minFrame = 2 + 2 + 4 + 2
+
+// garbage names the foreign protocol by its first bytes.
+func (r *frameReader) garbage(head []byte, n int) string {
+	switch {
+	case head[0] == 0x16 && head[1] == 0x03:
+		return "a TLS handshake on a plaintext port: switch TLS off in the client"
+	case string(head) == "PRI ":
+		return "HTTP/2 (perhaps gRPC) on the Kafka port: native clients use --grpc-addr"
+	case head[0] >= 'A' && head[0] <= 'Z' && head[1] >= 'A' && head[1] <= 'Z':
+		return "HTTP on the Kafka port: metrics and health are at --http-addr"
+	case n > 0 && n <= 1<<30:
+		return fmt.Sprintf("a request of %d bytes, above limits.max-request-bytes=%d (or not a Kafka client)", n, r.max)
+	}
+	return fmt.Sprintf("bytes that are no Kafka request: % x", head)
+}
+
+// body reads n bytes. Memory grows with what has come. The buffer is from the pool.
+func (r *frameReader) body(n int) ([]byte, error) {
+	buf := r.buffers.get(min(n, frameChunk))
+	for len(buf) < n {
+		if len(buf) == cap(buf) {
+			grown := append(r.buffers.get(min(n, 2*len(buf))), buf...)
+			r.buffers.put(buf)
+			buf = grown
+		}
+		if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
+			return nil, err
+		}
+		have := len(buf)
+		buf = buf[:min(n, cap(buf), have+frameChunk)]
+		if _, err := io.ReadFull(r.in, buf[have:]); err != nil {
+			r.buffers.put(buf)
+			return nil, fmt.Errorf("kafka: read a request of %d bytes: %w", n, err)
+		}
+	}
+	return buf, nil
+}
+
+// header is the start of a request.
+type header struct {
+	key, version int16
+	correlation  int32
+	clientID     string
+}
+
+var errShortHeader = errors.New("kafka: the request header is cut off")
+
+// parseHeader reads the header up to the client id, which is in the old string form in every version, and returns the rest.
+func parseHeader(b []byte) (h header, rest []byte, err error) {
+	if len(b) < minFrame {
+		return h, nil, errShortHeader
+	}
+	h.key = int16(binary.BigEndian.Uint16(b))
+	h.version = int16(binary.BigEndian.Uint16(b[2:]))
+	h.correlation = int32(binary.BigEndian.Uint32(b[4:]))
+	n := int(int16(binary.BigEndian.Uint16(b[8:])))
+	b = b[minFrame:]
+	if n > len(b) || n < -1 {
+		return h, nil, errShortHeader
+	}
+	if n > 0 {
+		h.clientID = string(b[:n])
+		b = b[n:]
+	}
+	return h, b, nil
+}
+
+// skipTags passes over the tagged fields of a flexible header.
+func skipTags(b []byte) ([]byte, error) {
+	count, n := binary.Uvarint(b)
+	if n <= 0 {
+		return nil, errShortHeader
+	}
+	b = b[n:]
+	for ; count > 0; count-- {
+		_, n := binary.Uvarint(b)
+		if n <= 0 {
+			return nil, errShortHeader
+		}
+		b = b[n:]
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return nil, errShortHeader
+		}
+		b = b[n+int(size):]
+	}
+	return b, nil
+}
+
+// buffers keeps byte slices for the next request, by power of two.
+type buffers struct {
+	pools [32]sync.Pool
+}
+
+// smallestBuffer is the capacity of the smallest pooled slice.
+const smallestBuffer = 1 << 10
+
+// get returns an empty slice with at least n bytes of capacity.
+func (p *buffers) get(n int) []byte {
+	class := bits.Len(uint(max(n, smallestBuffer) - 1))
+	if class >= len(p.pools) {
+		return make([]byte, 0, n)
+	}
+	if b, ok := p.pools[class].Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, 1<<class)
+}
+
+// put takes a slice back that get has given, and that nobody uses any more.
+func (p *buffers) put(b []byte) {
+	class := bits.Len(uint(cap(b))) - 1
+	if cap(b) < smallestBuffer || class >= len(p.pools) || cap(b) != 1<<class {
+		return
+	}
+	p.pools[class].Put(&b)
+}

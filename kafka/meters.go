@@ -1,0 +1,53 @@
+package kafka
+
+import (
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/moldau-log/moldau/internal/meter"
+)
+
+// meters are what the door counts, in the families that the native door uses too.
+type meters struct {
+	requests    *meter.CounterVec
+	durations   map[int16]*meter.Histogram
+	connections *meter.Gauge
+	refused     *meter.Counter
+}
+
+func newMeters(set *meter.Set, apis map[int16]api) *meters {
+	durations := set.Histogram("moldau_request_duration_seconds", "Time from a request to its answer, by API.", meter.DurationBuckets(), "api")
+	m := &meters{
+		requests:    set.Counter("moldau_requests_total", "Requests by API and outcome.", "api", "error"),
+		durations:   make(map[int16]*meter.Histogram, len(apis)),
+		connections: set.Gauge("moldau_connections", "Open client connections by listener.", "listener").With("kafka"),
+		refused:     set.Counter("moldau_connections_refused_total", "Client connections closed at once, because there were too many, by listener.", "listener").With("kafka"),
+	}
+	for key := range apis {
+		m.durations[key] = durations.With(apiLabel(key))
+	}
+	return m
+}
+
+// apiLabel is the label of an API in metrics: kafka_produce, kafka_fetch ...
+func apiLabel(key int16) string {
+	if name := kmsg.NameForKey(key); name != "" {
+		return "kafka_" + snake(name)
+	}
+	return "kafka_" + strconv.Itoa(int(key))
+}
+
+func snake(name string) string {
+	var out []byte
+	for i, r := range []byte(name) {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				out = append(out, '_')
+			}
+			r += 'a' - 'A'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}

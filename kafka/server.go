@@ -1,0 +1,158 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/moldau-log/moldau/internal/meter"
+)
+
+// acceptPause is the wait after a failed accept, which mostly means that descriptors have run out.
+const acceptPause = 50 * time.Millisecond
+
+// Server is the Kafka door of one broker.
+type Server struct {
+	cfg      Config
+	broker   Backend
+	groups   Groups
+	log      *slog.Logger
+	meters   *meters
+	apis     map[int16]api
+	held     *budget // request frames of all connections
+	fetched  *budget // records of fetch answers on their way
+	buffers  *buffers
+	software *regexp.Regexp // what a client may call itself
+	gateway  net.IP         // the default gateway of this host or container, if there is one
+
+	ctx    context.Context // ended by Stop: requests that wait are cut off
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // accepting and every connection
+
+	mu        sync.Mutex // guards what follows
+	stopping  bool
+	listeners []net.Listener
+	conns     map[*conn]struct{}
+	addresses map[string]int // open connections by the client's IP
+}
+
+// New builds the door of a broker. Serve opens it.
+func New(cfg Config, b Broker, set *meter.Set, log *slog.Logger) *Server {
+	return newServer(cfg, b, b.Groups(), set, log)
+}
+
+func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger) *Server {
+	cfg = cfg.withDefaults()
+	s := &Server{
+		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: newBudget(cfg.MaxInFlightBytes), fetched: newBudget(cfg.MaxInFlightBytes),
+		buffers: new(buffers), conns: map[*conn]struct{}{}, addresses: map[string]int{},
+	}
+	s.software = softwareName()
+	s.meters = newMeters(set, s.apis)
+	if cfg.AutoAdvertise {
+		s.gateway = defaultGateway()
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Serve accepts connections until Stop, which makes it return nil, or until the listener fails.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.listeners = append(s.listeners, l)
+	s.wg.Add(1)
+	s.mu.Unlock()
+	defer s.wg.Done()
+	for {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			s.open(c)
+		case s.ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("kafka: serve: %w", err)
+		default:
+			s.log.Warn("kafka: a connection could not be accepted", slog.Any("error", err))
+			select {
+			case <-time.After(acceptPause):
+			case <-s.ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// open starts a connection, or closes it when there are too many.
+func (s *Server) open(nc net.Conn) {
+	address, _, err := net.SplitHostPort(nc.RemoteAddr().String())
+	if err != nil {
+		address = nc.RemoteAddr().String()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping || len(s.conns) >= s.cfg.MaxConnections || s.addresses[address] >= s.cfg.MaxConnectionsPerAddress {
+		s.meters.refused.Inc()
+		nc.Close()
+		return
+	}
+	c := newConn(s, nc)
+	s.conns[c] = struct{}{}
+	s.addresses[address]++
+	s.meters.connections.Add(1)
+	s.wg.Go(func() {
+		c.run()
+		s.closed(c, address)
+	})
+}
+
+func (s *Server) closed(c *conn, address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if s.addresses[address]--; s.addresses[address] == 0 {
+		delete(s.addresses, address)
+	}
+	s.meters.connections.Add(-1)
+}
+
+// Stop ends the door: nothing more is accepted or read, requests under way are answered, waiting ones at once. When ctx ends first, connections are cut
+// off. It may be called more than once.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopping = true
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.stopReading()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		c.net.Close()
+	}
+	s.mu.Unlock()
+	<-done
+	return fmt.Errorf("kafka: connections were cut off: %w", ctx.Err())
+}

@@ -1,0 +1,50 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// api is one API and the versions that are offered.
+type api struct {
+	min, max int16
+	// floor is the least version that is really spoken, where more is advertised: see Produce.
+	floor  int16
+	handle func(c *conn, ctx context.Context, req kmsg.Request, s *slot) (kmsg.Response, error)
+}
+
+func (a api) least() int16 { return max(a.min, a.floor) }
+
+// offer makes a table row of a typed handler. An error of the handler closes the connection.
+func offer[Q kmsg.Request, R kmsg.Response](least, most int16, f func(*conn, context.Context, Q, *slot) (R, error)) api {
+	return api{min: least, max: most, handle: func(c *conn, ctx context.Context, req kmsg.Request, s *slot) (kmsg.Response, error) {
+		return f(c, ctx, req.(Q), s)
+	}}
+}
+
+// table lists the APIs. What is not here is absent from ApiVersions. Minima reach further back than Apache Kafka's: librdkafka before 2.11 looks for single old
+// versions to decide what a broker can do.
+func table() map[int16]api {
+	return map[int16]api{
+		0:  {min: 0, max: 13, floor: 3},
+		1:  offer(4, 17, (*conn).fetch),
+		2:  offer(0, 10, (*conn).listOffsets),
+		3:  offer(0, 13, (*conn).metadata),
+		10: offer(0, 6, (*conn).findCoordinator),
+		18: offer(0, 4, (*conn).apiVersions),
+		22: offer(0, 5, (*conn).initProducerID),
+		23: offer(2, 4, (*conn).offsetForLeaderEpoch),
+	}
+}
+
+// offered is the table as clients see it, in the order of keys.
+func (s *Server) offered() []kmsg.ApiVersionsResponseApiKey {
+	out := make([]kmsg.ApiVersionsResponseApiKey, 0, len(s.apis))
+	for key, a := range s.apis {
+		out = append(out, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MinVersion: a.min, MaxVersion: a.max})
+	}
+	slices.SortFunc(out, func(a, b kmsg.ApiVersionsResponseApiKey) int { return int(a.ApiKey) - int(b.ApiKey) })
+	return out
+}
