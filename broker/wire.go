@@ -30,3 +30,15 @@ func (b *Broker) EpochEnd(ctx context.Context, ref TopicRef, p int32, current, a
 	}
 	return res.EpochEnd, nil
 }
+
+// LocalStatus says where this broker's own replicas of the partitions are, without asking anybody; offsets of -1 where it has none.
+func (b *Broker) LocalStatus(partitions []cluster.TopicPartition) []PartitionStatus {
+	out := make([]PartitionStatus, len(partitions))
+	for i, tp := range partitions {
+		out[i] = b.localStatus(tp)
+	}
+	return out
+}
+
+// DiskSpace gives the free and the whole space of the data directory's file system in bytes.
+func (b *Broker) DiskSpace() (free, total int64, err error) { return b.options.FS.DiskFree(b.options.Root) }

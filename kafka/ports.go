@@ -39,6 +39,8 @@ type Backend interface {
 	Reassign(ctx context.Context, ref broker.TopicRef, partition int32, replicas []cluster.BrokerID) error
 	ElectLeaders(ctx context.Context, partitions []cluster.TopicPartition, unclean bool) ([]cluster.ItemResult, error)
 	PartitionStatus(ctx context.Context, partitions []cluster.TopicPartition) []broker.PartitionStatus
+	LocalStatus(partitions []cluster.TopicPartition) []broker.PartitionStatus
+	DiskSpace() (free, total int64, err error)
 }
 
 // Groups is the group coordinator of this broker. *consumergroup.Coordinator is one. Errors are *cluster.Error.

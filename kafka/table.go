@@ -34,8 +34,20 @@ func table() map[int16]api {
 		3:  offer(0, 13, (*conn).metadata),
 		10: offer(0, 6, (*conn).findCoordinator),
 		18: offer(0, 4, (*conn).apiVersions),
+		19: offer(0, 7, (*conn).createTopics),
+		20: offer(0, 6, (*conn).deleteTopics),
+		21: offer(0, 2, (*conn).deleteRecords),
 		22: offer(0, 5, (*conn).initProducerID),
 		23: offer(2, 4, (*conn).offsetForLeaderEpoch),
+		32: offer(0, 4, (*conn).describeConfigs),
+		33: offer(0, 2, (*conn).alterConfigs),
+		35: offer(0, 4, (*conn).describeLogDirs),
+		37: offer(0, 3, (*conn).createPartitions),
+		43: offer(0, 2, (*conn).electLeaders),
+		44: offer(0, 1, (*conn).incrementalAlterConfigs),
+		45: offer(0, 1, (*conn).alterPartitionReassignments),
+		46: offer(0, 0, (*conn).listPartitionReassignments),
+		60: offer(0, 2, (*conn).describeCluster),
 	}
 }
 

@@ -1,0 +1,82 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// DescribeConfigs (32), versions 0 to 4: effective values with their source. Any broker answers for any resource.
+//
+// v1 sources, synonyms (KIP-226); v3 types, documentation (KIP-569); v4 flexible.
+func (c *conn) describeConfigs(ctx context.Context, req *kmsg.DescribeConfigsRequest, s *slot) (*kmsg.DescribeConfigsResponse, error) {
+	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	for i := range req.Resources {
+		in := &req.Resources[i]
+		out := kmsg.NewDescribeConfigsResponseResource()
+		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
+		out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
+		res, err := configResource(in.ResourceType, in.ResourceName)
+		var entries []cluster.EffectiveConfig
+		if err == nil {
+			entries, err = c.s.broker.DescribeConfigs(ctx, res)
+		}
+		out.ErrorCode, out.ErrorMessage = s.refuse(err)
+		for _, e := range entries {
+			if in.ConfigNames == nil || slices.Contains(in.ConfigNames, e.Key.Name) {
+				out.Configs = append(out.Configs, describedConfig(&e, req))
+			}
+		}
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp, nil
+}
+
+func describedConfig(e *cluster.EffectiveConfig, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
+	o := kmsg.NewDescribeConfigsResponseResourceConfig()
+	o.Name, o.Value = e.Key.Name, kmsg.StringPtr(e.Value)
+	o.IsDefault = e.Source == cluster.SourceDefault
+	o.Source, o.ConfigType = kmsg.ConfigSource(e.Source), kmsg.ConfigType(e.Key.Type)
+	o.ConfigSynonyms = []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{}
+	if req.IncludeDocumentation {
+		o.Documentation = kmsg.StringPtr(e.Key.Doc)
+	}
+	if !req.IncludeSynonyms {
+		return o
+	}
+	name := e.Key.Name
+	if e.Source != cluster.SourceTopic && e.Key.Synonym != "" {
+		name = e.Key.Synonym
+	}
+	own := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+	own.Name, own.Value, own.Source = name, kmsg.StringPtr(e.Value), o.Source
+	o.ConfigSynonyms = append(o.ConfigSynonyms, own)
+	if e.Source != cluster.SourceDefault {
+		fallback := own
+		fallback.Value, fallback.Source = kmsg.StringPtr(e.Key.Default), kmsg.ConfigSource(cluster.SourceDefault)
+		if e.Key.Synonym != "" {
+			fallback.Name = e.Key.Synonym
+		}
+		o.ConfigSynonyms = append(o.ConfigSynonyms, fallback)
+	}
+	return o
+}
+
+// configResource finds what Kafka's resource is here. A broker without a name is the default of all brokers.
+func configResource(kind kmsg.ConfigResourceType, name string) (cluster.ConfigResource, error) {
+	switch {
+	case kind == kmsg.ConfigResourceTypeTopic:
+		if err := cluster.ParseTopicName(name); err != nil {
+			return cluster.ConfigResource{}, err
+		}
+		return cluster.ConfigResource{Kind: cluster.ConfigTopic, Name: name}, nil
+	case kind == kmsg.ConfigResourceTypeBroker && name == "":
+		return cluster.ConfigResource{Kind: cluster.ConfigClusterDefault}, nil
+	case kind == kmsg.ConfigResourceTypeBroker:
+		return cluster.ConfigResource{Kind: cluster.ConfigBroker, Name: name}, nil
+	}
+	return cluster.ConfigResource{}, cluster.Refuse(cluster.CodeInvalidRequest, "only topics and brokers have configurations here")
+}

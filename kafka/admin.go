@@ -1,0 +1,50 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// Any broker takes administrative requests; package broker carries them to the controller.
+
+// defaultAdminTimeout is the time of an administrative request that brings none; maxAdminTimeout bounds what it brings.
+const (
+	defaultAdminTimeout = 30 * time.Second
+	maxAdminTimeout     = 5 * time.Minute
+)
+
+// within bounds a request by the time that it brings, in milliseconds.
+func within(ctx context.Context, ms int32) (context.Context, context.CancelFunc) {
+	d := time.Duration(ms) * time.Millisecond
+	if ms <= 0 {
+		d = defaultAdminTimeout
+	}
+	return context.WithTimeout(ctx, min(d, maxAdminTimeout))
+}
+
+// refuse is refused, told to the meter as well.
+func (s *slot) refuse(err error) (code int16, message *string) {
+	code, message = refused(err)
+	if code != errNone {
+		s.outcome = errorLabel(code)
+	}
+	return code, message
+}
+
+// note tells the meter of a refusal.
+func (s *slot) note(code int16) int16 {
+	if code != errNone {
+		s.outcome = errorLabel(code)
+	}
+	return code
+}
+
+func brokerIDs(in []int32) []cluster.BrokerID {
+	out := make([]cluster.BrokerID, len(in))
+	for i, id := range in {
+		out[i] = cluster.BrokerID(id)
+	}
+	return out
+}
