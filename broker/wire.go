@@ -41,4 +41,6 @@ func (b *Broker) LocalStatus(partitions []cluster.TopicPartition) []PartitionSta
 }
 
 // DiskSpace gives the free and the whole space of the data directory's file system in bytes.
-func (b *Broker) DiskSpace() (free, total int64, err error) { return b.options.FS.DiskFree(b.options.Root) }
+func (b *Broker) DiskSpace() (free, total int64, err error) {
+	return b.options.FS.DiskFree(b.options.Root)
+}
