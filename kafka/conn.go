@@ -36,6 +36,7 @@ type frame struct {
 type slot struct {
 	key, version int16
 	correlation  int32
+	clientID     string
 	start        time.Time
 	response     kmsg.Response // set before done is closed
 	outcome      string        // for the meter: "none" or what was refused
@@ -152,7 +153,7 @@ func (c *conn) handle(f frame) error {
 		return err
 	}
 	a, known := c.s.apis[h.key]
-	s := &slot{key: h.key, version: h.version, correlation: h.correlation, start: f.start, outcome: outcomeNone, done: make(chan struct{}), written: make(chan struct{})}
+	s := &slot{key: h.key, version: h.version, correlation: h.correlation, clientID: h.clientID, start: f.start, outcome: outcomeNone, done: make(chan struct{}), written: make(chan struct{})}
 	if !known || h.version < a.least() || h.version > a.max {
 		c.release(f.bytes)
 		if h.key == keyApiVersions {

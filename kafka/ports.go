@@ -45,6 +45,12 @@ type Backend interface {
 
 // Groups is the group coordinator of this broker. *consumergroup.Coordinator is one. Errors are *cluster.Error.
 type Groups interface {
+	JoinGroup(ctx context.Context, r consumergroup.JoinRequest) (consumergroup.JoinResponse, error)
+	SyncGroup(ctx context.Context, r consumergroup.SyncRequest) (consumergroup.SyncResponse, error)
+	ClassicHeartbeat(ctx context.Context, r consumergroup.ClassicHeartbeatRequest) error
+	LeaveGroup(ctx context.Context, r consumergroup.LeaveRequest) ([]cluster.Code, error)
+	Describe(ctx context.Context, name string) (consumergroup.Description, error)
+	List(ctx context.Context) ([]consumergroup.Listing, error)
 	Commit(ctx context.Context, r consumergroup.CommitRequest) ([]cluster.Code, error)
 	FetchOffsets(ctx context.Context, r consumergroup.FetchOffsetsRequest) ([]consumergroup.FetchedOffset, error)
 	DeleteOffsets(ctx context.Context, r consumergroup.DeleteOffsetsRequest) ([]cluster.Code, error)
