@@ -39,6 +39,7 @@ type Broker struct {
 	ID               int
 	Data             string
 	GRPC, Peer, HTTP string
+	Kafka            string
 	logPath          string
 	Expect           int  // bootstrap-expect; 0: the number of brokers
 	Alone            bool // started without seeds
@@ -63,11 +64,11 @@ func Start(t testing.TB, n int, flags ...string) *Cluster {
 func Prepare(t testing.TB, n int, flags ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, bin: Binary(t), dir: t.TempDir(), extra: flags}
-	ports := freePorts(t, 3*n)
+	ports := freePorts(t, 4*n)
 	for i := range n {
 		c.Brokers = append(c.Brokers, &Broker{
 			cluster: c, ID: i, Data: filepath.Join(c.dir, fmt.Sprintf("data-%d", i)), logPath: filepath.Join(c.dir, fmt.Sprintf("broker-%d.log", i)),
-			GRPC: ports[3*i], Peer: ports[3*i+1], HTTP: ports[3*i+2],
+			GRPC: ports[4*i], Peer: ports[4*i+1], HTTP: ports[4*i+2], Kafka: ports[4*i+3],
 		})
 	}
 	t.Cleanup(c.stopAll)
@@ -170,7 +171,7 @@ func (c *Cluster) allRegistered() error {
 
 // Args are the arguments of the broker's process.
 func (b *Broker) Args() []string {
-	args := []string{"server", "--id", strconv.Itoa(b.ID), "--data", b.Data, "--grpc-addr", b.GRPC, "--peer-addr", b.Peer, "--http-addr", b.HTTP, "--kafka-addr", "127.0.0.1:0"}
+	args := []string{"server", "--id", strconv.Itoa(b.ID), "--data", b.Data, "--grpc-addr", b.GRPC, "--peer-addr", b.Peer, "--http-addr", b.HTTP, "--kafka-addr", b.Kafka}
 	if len(b.cluster.Brokers) > 1 && !b.Alone {
 		args = append(args, "--seeds", b.cluster.Seeds(), "--bootstrap-expect", strconv.Itoa(cmp.Or(b.Expect, len(b.cluster.Brokers))))
 	}

@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The Kafka door as a real client sees it, on three brokers: records in every codec come back, groups share partitions, administrators find their APIs, and the
+// death of a leader loses nothing that was acknowledged. The client is franz-go, which always speaks the newest versions that are offered.
+
+// kafkaSeeds are the Kafka addresses of all brokers.
+func (c *Cluster) kafkaSeeds() kgo.Opt {
+	var out []string
+	for _, b := range c.Brokers {
+		out = append(out, b.Kafka)
+	}
+	return kgo.SeedBrokers(out...)
+}
+
+func kafkaClient(t *testing.T, c *Cluster, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append([]kgo.Opt{c.kafkaSeeds(), kgo.RecordDeliveryTimeout(Patience), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func kafkaContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// produceKafka sends n records and returns when all are acknowledged.
+func produceKafka(ctx context.Context, t *testing.T, client *kgo.Client, topic, prefix string, n int) {
+	t.Helper()
+	var records []*kgo.Record
+	for i := range n {
+		records = append(records, &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, "%s-%d", prefix, i)})
+	}
+	if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		t.Fatalf("produce %s: %v", prefix, err)
+	}
+}
+
+// collectKafka polls until n different values have come.
+func collectKafka(ctx context.Context, t *testing.T, client *kgo.Client, n int) map[string]int {
+	t.Helper()
+	seen := map[string]int{}
+	for len(seen) < n {
+		fetches := client.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			t.Fatalf("%d of %d records came: %v", len(seen), n, err)
+		}
+		fetches.EachError(func(topic string, p int32, err error) { t.Errorf("fetch %s-%d: %v", topic, p, err) })
+		fetches.EachRecord(func(r *kgo.Record) { seen[string(r.Value)]++ })
+	}
+	return seen
+}
+
+func TestKafka(t *testing.T) {
+	c := Start(t, 3, "--topic-auto-create")
+	t.Run("records in every codec", func(t *testing.T) { kafkaCodecs(t, c) })
+	t.Run("topics and configurations", func(t *testing.T) { kafkaAdmin(t, c) })
+	t.Run("group", func(t *testing.T) { kafkaGroup(t, c) })
+	t.Run("a leader dies", func(t *testing.T) { kafkaFailover(t, c) })
+}
+
+func kafkaCodecs(t *testing.T, c *Cluster) {
+	ctx := kafkaContext(t)
+	codecs := map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	}
+	for name, codec := range codecs {
+		produceKafka(ctx, t, kafkaClient(t, c, kgo.ProducerBatchCompression(codec), kgo.AllowAutoTopicCreation()), "codecs", name, 200)
+	}
+	reader := kafkaClient(t, c, kgo.ConsumeTopics("codecs"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	for value, times := range collectKafka(ctx, t, reader, 200*len(codecs)) {
+		if times != 1 {
+			t.Errorf("%s came %d times", value, times)
+		}
+	}
+}
+
+func kafkaAdmin(t *testing.T, c *Cluster) {
+	ctx := kafkaContext(t)
+	client := kafkaClient(t, c)
+	admin := kadm.NewClient(client)
+	created, err := admin.CreateTopic(ctx, 2, 3, map[string]*string{"retention.ms": kadm.StringPtr("86400000")}, "admin")
+	if err != nil || created.NumPartitions != 2 || created.ReplicationFactor != 3 {
+		t.Fatalf("create: %+v, %v", created, err)
+	}
+	if _, err := admin.CreateTopic(ctx, 2, 3, nil, "admin"); !errors.Is(err, kerr.TopicAlreadyExists) {
+		t.Errorf("create twice: %v", err)
+	}
+	if _, err := admin.ValidateCreatePartitions(ctx, 1, "admin"); err != nil {
+		t.Errorf("validate partitions: %v", err)
+	}
+	if _, err := admin.UpdatePartitions(ctx, 3, "admin"); err != nil {
+		t.Errorf("update partitions: %v", err)
+	}
+	if _, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")}}, "admin"); err != nil {
+		t.Errorf("alter configs: %v", err)
+	}
+	configs, err := admin.DescribeTopicConfigs(ctx, "admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range configs[0].Configs {
+		got[e.Key] = e.MaybeValue()
+	}
+	if got["retention.ms"] != "86400000" || got["cleanup.policy"] != "compact" {
+		t.Errorf("configs: %v", got)
+	}
+	produceKafka(ctx, t, client, "admin", "r", 30)
+	ends, err := admin.ListEndOffsets(ctx, "admin")
+	total := int64(0)
+	ends.Each(func(o kadm.ListedOffset) { total += o.Offset })
+	if err != nil || total != 30 {
+		t.Errorf("end offsets add up to %d: %v", total, err)
+	}
+	if _, err := admin.DeleteRecords(ctx, ends.Offsets()); err != nil {
+		t.Errorf("delete records: %v", err)
+	}
+	starts, err := admin.ListStartOffsets(ctx, "admin")
+	starts.Each(func(o kadm.ListedOffset) { total -= o.Offset })
+	if err != nil || total != 0 {
+		t.Errorf("%d records are left after all were deleted: %v", total, err)
+	}
+	if dirs, err := admin.DescribeAllLogDirs(ctx, nil); err != nil || len(dirs) != 3 {
+		t.Errorf("log dirs: %v, %v", dirs, err)
+	}
+	if brokers, err := admin.ListBrokers(ctx); err != nil || len(brokers) != 3 {
+		t.Errorf("brokers: %v, %v", brokers, err)
+	}
+	if _, err := admin.DeleteTopic(ctx, "admin"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+}
+
+func kafkaGroup(t *testing.T, c *Cluster) {
+	ctx := kafkaContext(t)
+	admin := kadm.NewClient(kafkaClient(t, c))
+	if _, err := admin.CreateTopic(ctx, 6, 3, nil, "shared"); err != nil {
+		t.Fatal(err)
+	}
+	produceKafka(ctx, t, kafkaClient(t, c), "shared", "one", 300)
+	member := func(id string) *kgo.Client {
+		return kafkaClient(t, c, kgo.ClientID(id), kgo.ConsumerGroup("team"), kgo.ConsumeTopics("shared"), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	}
+	first := member("first")
+	collectKafka(ctx, t, first, 300)
+	if err := first.CommitUncommittedOffsets(ctx); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	groups, err := admin.DescribeGroups(ctx, "team")
+	if g := groups["team"]; err != nil || g.State != "Stable" || len(g.Members) != 1 {
+		t.Errorf("describe: %+v, %v", g, err)
+	}
+	first.Close()
+	lag, err := admin.Lag(ctx, "team")
+	if total := lag["team"].Lag.Total(); err != nil || total != 0 {
+		t.Errorf("lag %d: %v", total, err)
+	}
+	produceKafka(ctx, t, kafkaClient(t, c), "shared", "two", 300)
+	for value := range collectKafka(ctx, t, member("second"), 300) { // goes on where the first has committed
+		if value[:3] != "two" {
+			t.Errorf("%s came again", value)
+		}
+	}
+}
+
+func kafkaFailover(t *testing.T, c *Cluster) {
+	ctx := kafkaContext(t)
+	admin := kadm.NewClient(kafkaClient(t, c))
+	if _, err := admin.CreateTopic(ctx, 3, 3, nil, "failover"); err != nil {
+		t.Fatal(err)
+	}
+	client := kafkaClient(t, c)
+	produceKafka(ctx, t, client, "failover", "before", 100)
+	c.Brokers[2].Kill()
+	produceKafka(ctx, t, client, "failover", "after", 100)
+	reader := kafkaClient(t, c, kgo.ConsumeTopics("failover"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	for value, times := range collectKafka(ctx, t, reader, 200) {
+		if times != 1 {
+			t.Errorf("%s came %d times", value, times)
+		}
+	}
+}
