@@ -67,6 +67,20 @@ func collectKafka(ctx context.Context, t *testing.T, client *kgo.Client, n int) 
 	return seen
 }
 
+// eventually waits until ok says yes.
+func eventually(ctx context.Context, t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: never came", what)
+		}
+	}
+}
+
 func TestKafka(t *testing.T) {
 	c := Start(t, 3, "--topic-auto-create")
 	t.Run("records in every codec", func(t *testing.T) { kafkaCodecs(t, c) })
@@ -111,17 +125,17 @@ func kafkaAdmin(t *testing.T, c *Cluster) {
 	if _, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")}}, "admin"); err != nil {
 		t.Errorf("alter configs: %v", err)
 	}
-	configs, err := admin.DescribeTopicConfigs(ctx, "admin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]string{}
-	for _, e := range configs[0].Configs {
-		got[e.Key] = e.MaybeValue()
-	}
-	if got["retention.ms"] != "86400000" || got["cleanup.policy"] != "compact" {
-		t.Errorf("configs: %v", got)
-	}
+	eventually(ctx, t, "the configuration as set", func() bool { // another broker may answer, a moment behind
+		configs, err := admin.DescribeTopicConfigs(ctx, "admin")
+		if err != nil || len(configs) != 1 {
+			return false
+		}
+		got := map[string]string{}
+		for _, e := range configs[0].Configs {
+			got[e.Key] = e.MaybeValue()
+		}
+		return got["retention.ms"] == "86400000" && got["cleanup.policy"] == "compact"
+	})
 	produceKafka(ctx, t, client, "admin", "r", 30)
 	ends, err := admin.ListEndOffsets(ctx, "admin")
 	total := int64(0)
@@ -132,11 +146,12 @@ func kafkaAdmin(t *testing.T, c *Cluster) {
 	if _, err := admin.DeleteRecords(ctx, ends.Offsets()); err != nil {
 		t.Errorf("delete records: %v", err)
 	}
-	starts, err := admin.ListStartOffsets(ctx, "admin")
-	starts.Each(func(o kadm.ListedOffset) { total -= o.Offset })
-	if err != nil || total != 0 {
-		t.Errorf("%d records are left after all were deleted: %v", total, err)
-	}
+	eventually(ctx, t, "logs without records", func() bool {
+		left := int64(30)
+		starts, err := admin.ListStartOffsets(ctx, "admin")
+		starts.Each(func(o kadm.ListedOffset) { left -= o.Offset })
+		return err == nil && left == 0
+	})
 	if dirs, err := admin.DescribeAllLogDirs(ctx, nil); err != nil || len(dirs) != 3 {
 		t.Errorf("log dirs: %v, %v", dirs, err)
 	}
