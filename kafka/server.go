@@ -130,6 +130,7 @@ func (s *Server) closed(c *conn, address string) {
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
+	s.cancel()
 	for _, l := range s.listeners {
 		l.Close()
 	}
@@ -137,7 +138,6 @@ func (s *Server) Stop(ctx context.Context) error {
 		c.stopReading()
 	}
 	s.mu.Unlock()
-	s.cancel()
 	done := make(chan struct{})
 	go func() {
 		s.wg.Wait()
