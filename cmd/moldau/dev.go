@@ -38,7 +38,7 @@ func newDev(a *app) *cobra.Command {
 		Use:   "dev",
 		Short: "Run brokers in one process, to try things on",
 		Long: `Run one or more brokers in one process, on loopback only, and create topics when they are first used.
-Broker i listens on 9094+100i (gRPC), 9093+100i (brokers among themselves) and 9644+100i (HTTP). Without --data everything is gone at the end.`,
+Broker i listens on 9092+100i (Kafka), 9094+100i (gRPC), 9093+100i (brokers among themselves) and 9644+100i (HTTP). Without --data everything is gone at the end.`,
 		Example: "  moldau dev\n  moldau dev --brokers 3 --data ./dev-data",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), a, f) },
@@ -162,6 +162,7 @@ func stopAll(ctx context.Context, servers []*server.Server) error {
 // devShape is one broker in `moldau dev -o json`.
 type devShape struct {
 	Broker int    `json:"broker"`
+	Kafka  string `json:"kafka"`
 	GRPC   string `json:"grpc"`
 	HTTP   string `json:"http"`
 	Peer   string `json:"peer"`
@@ -173,9 +174,9 @@ func viewDev(f devFlags, servers []*server.Server, took time.Duration) view {
 	var shapes []devShape
 	for i, srv := range servers {
 		at := srv.Addresses()
-		s := devShape{Broker: i, GRPC: at.GRPC, HTTP: "http://" + at.HTTP, Peer: at.Peer, Data: filepath.Join(f.data, fmt.Sprintf("broker-%d", i))}
+		s := devShape{Broker: i, Kafka: at.Kafka, GRPC: at.GRPC, HTTP: "http://" + at.HTTP, Peer: at.Peer, Data: filepath.Join(f.data, fmt.Sprintf("broker-%d", i))}
 		shapes = append(shapes, s)
-		v.fields = append(v.fields, field{fmt.Sprintf("broker %d", i), fmt.Sprintf("grpc %s   metrics %s/metrics   data %s", s.GRPC, s.HTTP, s.Data)})
+		v.fields = append(v.fields, field{fmt.Sprintf("broker %d", i), fmt.Sprintf("kafka %s   grpc %s   metrics %s/metrics   data %s", s.Kafka, s.GRPC, s.HTTP, s.Data)})
 		v.names = append(v.names, s.GRPC)
 	}
 	servers0 := ""
@@ -183,7 +184,6 @@ func viewDev(f devFlags, servers []*server.Server, took time.Duration) view {
 		servers0 = "MOLDAU_SERVER=" + shapes[0].GRPC + " "
 	}
 	v.fields = append(v.fields,
-		field{"kafka", "not served by this version"},
 		field{"flush", "every record is on disk before it is acknowledged"},
 		field{"ready", fmt.Sprintf("in %d ms; Ctrl-C stops it", took.Milliseconds())},
 		field{"next", "echo hello | " + servers0 + "moldau produce greetings && " + servers0 + "moldau consume greetings --from start -n 1"})

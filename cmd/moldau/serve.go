@@ -22,9 +22,8 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return fmt.Errorf("the broker cannot start: %w", err)
 	}
 	a := s.Addresses()
-	log.Info("addresses", "grpc", a.GRPC, "peer", a.Peer, "http", a.HTTP, "data", cfg.Data)
-	log.Warn("this version does not serve the Kafka protocol; the port of --kafka-addr is not open", "kafka_addr", cfg.Kafka.Addr)
-	if open := beyondLoopback(a.GRPC, a.Peer, a.HTTP); len(open) > 0 {
+	log.Info("addresses", "kafka", a.Kafka, "grpc", a.GRPC, "peer", a.Peer, "http", a.HTTP, "data", cfg.Data)
+	if open := beyondLoopback(a.Kafka, a.GRPC, a.Peer, a.HTTP); len(open) > 0 {
 		log.Warn("PLAINTEXT WITHOUT AUTHENTICATION: everybody who reaches these ports can read and write everything", "addresses", open)
 	}
 	started := make(chan error, 1)
