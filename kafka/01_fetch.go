@@ -28,7 +28,7 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		s.outcome = errorLabel(resp.ErrorCode)
 		return resp, nil
 	}
-	parts := c.s.broker.Fetch(ctx, fetchRequest(req, c.s.cfg.MaxFetchBytes))
+	parts := c.s.broker.Fetch(ctx, c.fetchRequest(ctx, req))
 	arena, err := c.records(ctx, parts, s)
 	if err != nil {
 		return nil, err
@@ -61,11 +61,11 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 	return resp, nil
 }
 
-func fetchRequest(req *kmsg.FetchRequest, most int) broker.FetchRequest {
-	out := broker.FetchRequest{MinBytes: int(req.MinBytes), MaxBytes: min(max(int(req.MaxBytes), 0), most), MaxWait: time.Duration(req.MaxWaitMillis) * time.Millisecond}
+func (c *conn) fetchRequest(ctx context.Context, req *kmsg.FetchRequest) broker.FetchRequest {
+	out := broker.FetchRequest{MinBytes: int(req.MinBytes), MaxBytes: min(max(int(req.MaxBytes), 0), c.s.cfg.MaxFetchBytes), MaxWait: time.Duration(req.MaxWaitMillis) * time.Millisecond}
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		ref := broker.TopicRef{ID: cluster.TopicID(t.TopicID), Name: t.Topic}
+		ref := c.existing(ctx, broker.TopicRef{ID: cluster.TopicID(t.TopicID), Name: t.Topic})
 		for k := range t.Partitions {
 			p := &t.Partitions[k]
 			out.Partitions = append(out.Partitions, broker.FetchPartition{
@@ -75,6 +75,21 @@ func fetchRequest(req *kmsg.FetchRequest, most int) broker.FetchRequest {
 		}
 	}
 	return out
+}
+
+// existing makes a reference by name one by id. A topic that is not there gets an id that no topic has, so that reading never creates it: a consumer must not
+// bring back what an administrator has deleted.
+func (c *conn) existing(ctx context.Context, ref broker.TopicRef) broker.TopicRef {
+	if !ref.ID.IsZero() {
+		return ref
+	}
+	if t, ok := c.s.broker.Image().TopicByName(ref.Name); ok {
+		return broker.TopicRef{ID: t.ID}
+	}
+	if t, err := c.s.broker.Topic(ctx, ref); err == nil {
+		return broker.TopicRef{ID: t.ID}
+	}
+	return broker.TopicRef{ID: cluster.TopicID{15: 0xff}}
 }
 
 // records copies the slices into one buffer and releases them. The buffer goes back when the answer is written.

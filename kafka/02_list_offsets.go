@@ -25,9 +25,10 @@ func (c *conn) listOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, s 
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	var queries []broker.OffsetQuery
 	for i := range req.Topics {
+		ref := c.existing(ctx, broker.TopicRef{Name: req.Topics[i].Topic})
 		for k := range req.Topics[i].Partitions {
 			p := &req.Topics[i].Partitions[k]
-			q := broker.OffsetQuery{Topic: broker.TopicRef{Name: req.Topics[i].Topic}, Partition: p.Partition, Timestamp: p.Timestamp, LeaderEpoch: record.LeaderEpoch(p.CurrentLeaderEpoch)}
+			q := broker.OffsetQuery{Topic: ref, Partition: p.Partition, Timestamp: p.Timestamp, LeaderEpoch: record.LeaderEpoch(p.CurrentLeaderEpoch)}
 			if p.Timestamp == earliestLocalTimestamp {
 				q.Timestamp = broker.EarliestTimestamp
 			}

@@ -18,7 +18,7 @@ type Config struct {
 	MaxPipelined int
 	// IdleTimeout closes a connection on which nothing is asked. Default 10 min.
 	IdleTimeout time.Duration
-	// FrameTimeout bounds the time in which a megabyte of a request that has begun must arrive, and one of an answer be taken. Default 30 s.
+	// FrameTimeout bounds the time in which a megabyte of a request that has begun must arrive, and a small answer be taken. Default 30 s.
 	FrameTimeout time.Duration
 	// AutoAdvertise answers with the address that the client has reached this broker by, instead of the registered one.
 	AutoAdvertise bool

@@ -26,6 +26,9 @@ const (
 	keepAnswer  = 256 << 10
 )
 
+// slowestReader is the rate in bytes per second below which a client that takes an answer is given up: what it holds is missing to others.
+const slowestReader = 256 << 10
+
 // frame is a request as it came, without its length.
 type frame struct {
 	bytes []byte
@@ -125,7 +128,9 @@ func (c *conn) handleAll() {
 		if err == nil {
 			err = c.safely(f)
 			if err != nil {
-				c.log(slog.LevelWarn, "kafka: connection closed", slog.Any("reason", err))
+				if !errors.Is(err, context.Canceled) { // then the client has gone, or the door closes
+					c.log(slog.LevelWarn, "kafka: connection closed", slog.Any("reason", err))
+				}
 				c.cancel()
 				c.stopReading()
 			}
@@ -236,7 +241,7 @@ func (c *conn) write() {
 		if err == nil {
 			buf, err = c.encode(buf[:0], s)
 			if err == nil {
-				_ = c.net.SetWriteDeadline(time.Now().Add(c.s.cfg.FrameTimeout * time.Duration(1+len(buf)>>20)))
+				_ = c.net.SetWriteDeadline(time.Now().Add(c.s.cfg.FrameTimeout + time.Duration(len(buf)/slowestReader)*time.Second))
 				_, err = out.Write(buf)
 			}
 			err = c.failed(err)

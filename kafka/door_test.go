@@ -289,3 +289,37 @@ func TestEndpoint_AutoAnswersWithTheAddressThatWasReached(t *testing.T) {
 		}
 	}
 }
+
+// A consumer of a deleted topic must not bring it back, as the broker would for a name.
+func TestFetch_NeverAsksForATopicByName(t *testing.T) {
+	d := openDoor(t, Config{})
+	asked := make(chan broker.FetchRequest, 1)
+	d.broker.onFetch = func(_ context.Context, req broker.FetchRequest) []broker.FetchedPartition {
+		asked <- req
+		out := make([]broker.FetchedPartition, len(req.Partitions))
+		for i, p := range req.Partitions {
+			if _, ok := d.broker.image.Topic(p.Topic.ID); !ok {
+				out[i].Code = cluster.CodeUnknownTopic
+			}
+		}
+		return out
+	}
+	c := d.dial()
+	req := &kmsg.FetchRequest{Version: 11}
+	for _, name := range []string{"t", "gone"} {
+		topic := kmsg.NewFetchRequestTopic()
+		topic.Topic, topic.Partitions = name, []kmsg.FetchRequestTopicPartition{kmsg.NewFetchRequestTopicPartition()}
+		req.Topics = append(req.Topics, topic)
+	}
+	c.send(req)
+	for _, p := range (<-asked).Partitions {
+		if p.Topic.Name != "" || p.Topic.ID.IsZero() {
+			t.Errorf("the broker is asked for %+v", p.Topic)
+		}
+	}
+	_, resp := c.answer(req)
+	topics := resp.(*kmsg.FetchResponse).Topics
+	if topics[0].Partitions[0].ErrorCode != errNone || topics[1].Partitions[0].ErrorCode != errUnknownTopicOrPartition {
+		t.Errorf("answered with %+v", topics)
+	}
+}
