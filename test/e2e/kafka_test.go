@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -203,8 +206,16 @@ func kafkaFailover(t *testing.T, c *Cluster) {
 	}
 	client := kafkaClient(t, c)
 	produceKafka(ctx, t, client, "failover", "before", 100)
-	c.Brokers[2].Kill()
+	coordinators := admin.FindGroupCoordinators(ctx, "survivors")
+	member := kafkaClient(t, c, kgo.ConsumerGroup("survivors"), kgo.ConsumeTopics("failover"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	collectKafka(ctx, t, member, 100)
+	c.Brokers[coordinators["survivors"].NodeID].Kill() // which leads partitions, too
 	produceKafka(ctx, t, client, "failover", "after", 100)
+	for {
+		if last := collectKafka(ctx, t, member, 1); len(last) > 0 && strings.HasPrefix(slices.Collect(maps.Keys(last))[0], "after") {
+			break // the member goes on with another coordinator
+		}
+	}
 	reader := kafkaClient(t, c, kgo.ConsumeTopics("failover"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	for value, times := range collectKafka(ctx, t, reader, 200) {
 		if times != 1 {
