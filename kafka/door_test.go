@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
 )
 
 func apiVersionsRequest(version int16) *kmsg.ApiVersionsRequest {
@@ -63,6 +65,7 @@ func TestApiVersions_AStrangeSoftwareNameIsRefused(t *testing.T) {
 	}
 }
 
+// Case 106.
 func TestConn_WhatIsNotOfferedClosesTheConnectionWithOneLine(t *testing.T) {
 	d := openDoor(t, Config{})
 	for name, req := range map[string]kmsg.Request{
@@ -82,6 +85,7 @@ func TestConn_WhatIsNotOfferedClosesTheConnectionWithOneLine(t *testing.T) {
 	}
 }
 
+// Cases 102 and 109: lengths that nobody means, and foreign protocols.
 func TestConn_ForeignProtocolsAreNamed(t *testing.T) {
 	for first, want := range map[string]string{
 		"\x16\x03\x01\x02\x00\x01":     "TLS",
@@ -142,6 +146,53 @@ func TestConn_IdleConnectionsAreClosedQuietly(t *testing.T) {
 	d.dial().closed()
 	if d.log.String() != "" {
 		t.Errorf("logged:\n%s", d.log)
+	}
+}
+
+// A client that has begun a request and does not go on holds its place for FrameTimeout, not for the idle time, and no more memory than it has sent (cases 102, 107).
+func TestCase107_ASlowRequestTimesOut(t *testing.T) {
+	for name, begun := range map[string][]byte{
+		"in the length": {0, 0},
+		"in the body":   {0x06, 0x00, 0x00, 0x00, 1, 2, 3}, // 96 MiB are announced
+	} {
+		d := openDoor(t, Config{FrameTimeout: 30 * time.Millisecond})
+		c := d.dial()
+		if _, err := c.Write(begun); err != nil {
+			t.Fatal(err)
+		}
+		c.closed()
+		d.s.held.mu.Lock()
+		if d.s.held.held != 0 {
+			t.Errorf("%s: %d bytes are still held", name, d.s.held.held)
+		}
+		d.s.held.mu.Unlock()
+	}
+}
+
+// The bytes of a batch stay as they are until the broker gives them up, whatever the connection reads meanwhile.
+func TestProduce_ABufferIsNotReusedInFlight(t *testing.T) {
+	d := openDoor(t, Config{})
+	c := d.dial()
+	const n = 20
+	var want [][]byte
+	for i := range n {
+		req := produceRequest(t, strings.Repeat(string(rune('a'+i)), 3000), -1)
+		want = append(want, req.Topics[0].Partitions[0].Records)
+		c.send(req)
+		<-d.broker.came
+		if i%2 == 1 { // every second one is given up at once, and its buffer may be taken for the next
+			d.broker.batch(i).req.Release()
+		}
+	}
+	for i := range n {
+		p := d.broker.batch(i)
+		if i%2 == 0 && !bytes.Equal(p.req.Batch, want[i]) {
+			t.Errorf("batch %d has changed", i)
+		}
+		p.done(broker.ProduceResult{BaseOffset: record.Offset(i)})
+	}
+	for range n {
+		c.frame()
 	}
 }
 

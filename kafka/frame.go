@@ -36,6 +36,13 @@ func (r *frameReader) size() (int, error) {
 	if err := r.net.SetReadDeadline(time.Now().Add(r.idle)); err != nil {
 		return 0, err
 	}
+	if _, err := r.in.Peek(1); err != nil {
+		return 0, err
+	}
+	// The idle time is over: who has begun goes on.
+	if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
+		return 0, err
+	}
 	head, err := r.in.Peek(4)
 	if err != nil {
 		return 0, err
