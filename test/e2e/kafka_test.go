@@ -89,6 +89,8 @@ func TestKafka(t *testing.T) {
 	t.Run("records in every codec", func(t *testing.T) { kafkaCodecs(t, c) })
 	t.Run("topics and configurations", func(t *testing.T) { kafkaAdmin(t, c) })
 	t.Run("group", func(t *testing.T) { kafkaGroup(t, c) })
+	t.Run("offsets without a group", func(t *testing.T) { kafkaOffsets(t, c) })
+	t.Run("partitions on other replicas", func(t *testing.T) { kafkaMoves(t, c) })
 	t.Run("a leader dies", func(t *testing.T) { kafkaFailover(t, c) })
 }
 
@@ -196,6 +198,77 @@ func kafkaGroup(t *testing.T, c *Cluster) {
 			t.Errorf("%s came again", value)
 		}
 	}
+}
+
+// kafkaOffsets commits for nobody, and reads and removes what was committed.
+func kafkaOffsets(t *testing.T, c *Cluster) {
+	ctx := kafkaContext(t)
+	admin := kadm.NewClient(kafkaClient(t, c))
+	if _, err := admin.CreateTopic(ctx, 2, 3, nil, "offsets"); err != nil {
+		t.Fatal(err)
+	}
+	if none, err := admin.FetchOffsets(ctx, "nobody"); err != nil || len(none) != 0 {
+		t.Errorf("a group that does not exist has offsets %v: %v", none, err)
+	}
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: "offsets", Partition: 1, At: 42, LeaderEpoch: -1, Metadata: "by hand"})
+	if err := admin.CommitAllOffsets(ctx, "nobody", offsets); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	got, err := admin.FetchOffsets(ctx, "nobody")
+	if o, ok := got.Lookup("offsets", 1); err != nil || !ok || o.At != 42 || o.Metadata != "by hand" {
+		t.Errorf("fetch: %v, %v", got, err)
+	}
+	if listed, err := admin.ListGroups(ctx); err != nil || listed["nobody"].State != "Empty" {
+		t.Errorf("list: %+v, %v", listed, err)
+	}
+	var drop kadm.TopicsSet
+	drop.Add("offsets", 1)
+	if _, err := admin.DeleteOffsets(ctx, "nobody", drop); err != nil {
+		t.Errorf("delete offsets: %v", err)
+	}
+	if got, err := admin.FetchOffsets(ctx, "nobody"); err != nil || len(got) != 0 {
+		t.Errorf("after the deletion: %v, %v", got, err)
+	}
+	if err := admin.CommitAllOffsets(ctx, "nobody", offsets); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	if deleted, err := admin.DeleteGroup(ctx, "nobody"); err != nil || deleted.Err != nil {
+		t.Errorf("delete: %v, %v", deleted, err)
+	}
+}
+
+// kafkaMoves gives a partition another set of replicas, and its preferred leader back.
+func kafkaMoves(t *testing.T, c *Cluster) {
+	ctx := kafkaContext(t)
+	admin := kadm.NewClient(kafkaClient(t, c))
+	if _, err := admin.CreateTopic(ctx, 1, 1, nil, "moves"); err != nil {
+		t.Fatal(err)
+	}
+	var to kadm.AlterPartitionAssignmentsReq
+	to.Assign("moves", 0, []int32{1, 2})
+	if moved, err := admin.AlterPartitionAssignments(ctx, to); err != nil || moved.Error() != nil {
+		t.Fatalf("reassign: %v, %v", moved, err)
+	}
+	eventually(ctx, t, "the partition on brokers 1 and 2", func() bool {
+		m, err := admin.Metadata(ctx, "moves")
+		if err != nil || len(m.Topics["moves"].Partitions) != 1 {
+			return false
+		}
+		p := m.Topics["moves"].Partitions[0]
+		return slices.Equal(p.Replicas, []int32{1, 2}) && len(p.ISR) == 2 && p.Leader > 0
+	})
+	if moves, err := admin.ListPartitionReassignments(ctx, kadm.TopicsSet{"moves": {0: {}}}); err != nil || len(moves) != 0 {
+		t.Errorf("moves are left: %v, %v", moves, err)
+	}
+	eventually(ctx, t, "the preferred leader", func() bool {
+		elected, err := admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, kadm.TopicsSet{"moves": {0: {}}})
+		if err != nil {
+			return false
+		}
+		r := elected["moves"][0]
+		return r.Err == nil || errors.Is(r.Err, kerr.ElectionNotNeeded)
+	})
 }
 
 func kafkaFailover(t *testing.T, c *Cluster) {
