@@ -88,13 +88,6 @@ func (m *metadata) hint(topic string, partition int32, e *Error) bool {
 	return true
 }
 
-// forget drops a topic.
-func (m *metadata) forget(topic string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.topics, topic)
-}
-
 func (m *metadata) names() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,7 +41,7 @@ func (c *Controller) redirect() Redirect {
 		return Redirect{}
 	}
 	to, _ := c.leaderEndpoint()
-	return Redirect{Address: to.Address, Server: to.Server}
+	return Redirect(to)
 }
 
 // serveProbe says who this broker is and what it knows.

@@ -140,14 +140,6 @@ func (s *Server) refusal(ctx context.Context, e *cluster.Error) *moldauv1.Error 
 	return out
 }
 
-// partRefusal is refusal for a code with the message and hint that a broker's answer carries; nil for CodeNone.
-func (s *Server) partRefusal(ctx context.Context, code cluster.Code, message string) *moldauv1.Error {
-	if code == cluster.CodeNone {
-		return nil
-	}
-	return s.refusal(ctx, cluster.Refuse(code, message))
-}
-
 // status turns an error into a gRPC status error with ErrorInfo, and RetryInfo when a retry makes sense. Status errors, as forwarded calls
 // give them, pass unchanged.
 func (s *Server) status(ctx context.Context, err error) error {

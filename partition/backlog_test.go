@@ -13,7 +13,9 @@ func TestLargeTopicKeepsNoNewsBack(t *testing.T) {
 	const n = 3*createPass + 5
 	k := newKit(t, vfs.NewMem())
 	k.topic(1, 1)
-	big := func(p int) cluster.TopicPartition { return cluster.TopicPartition{Topic: cluster.TopicID{77}, Partition: int32(p)} }
+	big := func(p int) cluster.TopicPartition {
+		return cluster.TopicPartition{Topic: cluster.TopicID{77}, Partition: int32(p)}
+	}
 	k.change(func(txn *cluster.Txn) {
 		txn.PutTopic(&cluster.Topic{ID: cluster.TopicID{77}, Name: "big", Partitions: n, ReplicationFactor: 1})
 		for p := range n {

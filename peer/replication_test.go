@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -300,7 +299,6 @@ type e2eLog struct {
 	lost      int
 	gaps      int
 	fetcher   *fetcher.Fetcher
-	recycled  atomic.Int64
 	delivered int64
 }
 

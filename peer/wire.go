@@ -29,11 +29,6 @@ func (w *writer) flag(v bool) {
 	w.u8(0)
 }
 
-func (w *writer) bytes(v []byte) {
-	w.u32(uint32(len(v)))
-	w.b = append(w.b, v...)
-}
-
 func (w *writer) str(v string) {
 	w.u32(uint32(len(v)))
 	w.b = append(w.b, v...)

@@ -37,14 +37,13 @@ func check(t testing.TB, err error) {
 
 // batchSpec says what a test batch is to be.
 type batchSpec struct {
-	base   record.Offset
-	epoch  record.LeaderEpoch
-	count  int
-	size   int   // bytes of each value
-	ts     int64 // of the first record; each next is 1 ms later
-	fill   byte
-	codec  record.Codec
-	deltas int32 // when above count, the last offset delta, as compaction leaves it
+	base  record.Offset
+	epoch record.LeaderEpoch
+	count int
+	size  int   // bytes of each value
+	ts    int64 // of the first record; each next is 1 ms later
+	fill  byte
+	codec record.Codec
 }
 
 func makeBatch(t testing.TB, s batchSpec) []byte {

@@ -195,9 +195,7 @@ func (w *World) mendAll() {
 	for _, b := range w.brokers {
 		nodes = append(nodes, b.node())
 	}
-	for _, c := range w.load.nodes() {
-		nodes = append(nodes, c)
-	}
+	nodes = append(nodes, w.load.nodes()...)
 	w.net.mendAll(nodes)
 }
 

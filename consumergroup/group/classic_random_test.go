@@ -180,9 +180,7 @@ func (w *classicWorld) check() {
 
 func (w *classicWorld) takeOver() {
 	var refused []uint64
-	for _, waiter := range w.rig.group.Abandon() {
-		refused = append(refused, waiter)
-	}
+	refused = append(refused, w.rig.group.Abandon()...)
 	generation := w.rig.group.state.Epoch
 	w.rig.takeOver()
 	w.rig.out.Reset()

@@ -121,7 +121,7 @@ func TestCase125_WhatANewerVersionWroteIsRefused(t *testing.T) {
 	}
 	newVersion := append([]byte{version + 1}, good[1:]...)
 	newCommand := []byte{version, 0xfa, 0x07, 0x00} // field 127, an empty message
-	newField := []byte{version, 4<<3 | 2, 4, 8, 1, 15<<3 | 0, 1}
+	newField := []byte{version, 4<<3 | 2, 4, 8, 1, 15 << 3, 1}
 	newResource, err := EncodeCommand(cluster.AlterConfigs{Resource: cluster.ConfigResource{Kind: 9}})
 	if err != nil {
 		t.Fatal(err)

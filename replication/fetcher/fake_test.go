@@ -145,11 +145,10 @@ func (t *transport) count() int {
 type target struct {
 	events chan string
 
-	mu      sync.Mutex // guards the rest
-	ends    map[cluster.TopicPartition]record.Offset
-	refuse  int  // so many data frames are not taken
-	absent  bool // no partition follows
-	recycle []func()
+	mu     sync.Mutex // guards the rest
+	ends   map[cluster.TopicPartition]record.Offset
+	refuse int  // so many data frames are not taken
+	absent bool // no partition follows
 }
 
 func newTarget() *target {

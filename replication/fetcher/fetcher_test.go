@@ -126,7 +126,7 @@ func TestFetcherRedialsWithBackoff(t *testing.T) {
 			if got := r.transport.count(); got != i+1 {
 				t.Errorf("pause %d is shorter than %d ms", i, wait)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 		}
 		// A stream that breaks at once does not spin either, and one that lived is redialled at once.
