@@ -171,7 +171,7 @@ func (c *Cluster) allRegistered() error {
 
 // Args are the arguments of the broker's process.
 func (b *Broker) Args() []string {
-	args := []string{"server", "--id", strconv.Itoa(b.ID), "--data", b.Data, "--grpc-addr", b.GRPC, "--peer-addr", b.Peer, "--http-addr", b.HTTP, "--kafka-addr", b.Kafka}
+	args := []string{"server", "--id", strconv.Itoa(b.ID), "--data", b.Data, "--grpc-addr", b.GRPC, "--peer-addr", b.Peer, "--http-addr", b.HTTP, "--kafka-addr", cmp.Or(b.Kafka, "127.0.0.1:0")}
 	if len(b.cluster.Brokers) > 1 && !b.Alone {
 		args = append(args, "--seeds", b.cluster.Seeds(), "--bootstrap-expect", strconv.Itoa(cmp.Or(b.Expect, len(b.cluster.Brokers))))
 	}

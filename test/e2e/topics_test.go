@@ -108,12 +108,26 @@ func TestCase57_PartitionsAddedUnderLoad(t *testing.T) {
 			mu.Unlock()
 		}
 	}()
+	// "latest" is where a partition ends when its reader arrives: nothing is claimed of records before that.
+	manual := c.Client(t, client.WithPartitioner(client.ManualPartitioner()))
+	for p := range int32(2) {
+		Eventually(t, func() error {
+			if err := manual.ProduceSync(ctx, value("numbers", p, fmt.Sprint(-100-p))); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if !partitions[p] {
+				return fmt.Errorf("nobody reads partition %d yet", p)
+			}
+			return nil
+		})
+	}
 	load := c.load(t)
 	load.waitFor(1000)
 	c.Must("topic", "add-partitions", "numbers", "-p", "6")
 	load.waitFor(4000)
 	// Keys alone may leave a new partition empty: one record to each makes the claim about all of them.
-	manual := c.Client(t, client.WithPartitioner(client.ManualPartitioner()))
 	for p := range int32(6) {
 		if err := manual.ProduceSync(ctx, value("numbers", p, fmt.Sprint(-1-p))); err != nil {
 			t.Fatal(err)
