@@ -182,6 +182,7 @@ func (p *producer) choose(topic *topicProducer, r *Record) (*partProducer, error
 		i = topic.sticky
 	}
 	if i < 0 || i >= n {
+		p.c.meta.want() // it may be new: the next try finds it
 		return nil, &Error{Code: moldauv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC, Leader: -1, LeaderEpoch: -1,
 			Message: fmt.Sprintf("topic %s has no partition %d, only %d", r.Topic, i, n)}
 	}
@@ -230,6 +231,7 @@ func (p *producer) produceBatch(ctx context.Context, topicName string, partition
 	topic, err := p.reserve(ctx, topicName, len(raw))
 	if err == nil && (partition < 0 || int(partition) >= len(topic.parts)) {
 		p.release(1, len(raw))
+		p.c.meta.want() // it may be new: the next try finds it
 		err = fmt.Errorf("client: topic %s has no partition %d", topicName, partition)
 	}
 	if err != nil {
