@@ -102,7 +102,12 @@ func (c *Cluster) forceUnclean(reader *client.Consumer) {
 	if out.Code == 0 || c.describe("kept").Partitions[0].Leader != -1 {
 		t.Fatalf("an election that is not unclean: exit %d, %s", out.Code, out.Stdout+out.Stderr)
 	}
-	c.Must("cluster", "elect", "kept:0", "--unclean")
+	Eventually(t, func() error { // broker 0 may not be in service yet
+		if out := c.CLI("cluster", "elect", "kept:0", "--unclean"); out.Code != 0 {
+			return fmt.Errorf("unclean election: exit %d, %s", out.Code, out.Stderr)
+		}
+		return nil
+	})
 	c.awaitLeader("kept", 0)
 	Eventually(t, func() error {
 		n, err := c.Brokers[0].Metric(`moldau_leader_elections_total{kind="unclean"}`)
