@@ -86,7 +86,7 @@ bench-compare: ## benchmarks of the work tree against REF
 
 .PHONY: soak
 soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
-	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run TestRounds ./test/e2e
+	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run Rounds ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for a while: FUZZTIME=30s

@@ -16,7 +16,7 @@ import (
 // Load is an idempotent producer that writes numbers as fast as a small window allows, and notes which were acknowledged.
 type Load struct {
 	t       testing.TB
-	client  *client.Client
+	sender  sender
 	cancel  context.CancelFunc
 	stopped chan struct{}
 
@@ -26,6 +26,30 @@ type Load struct {
 	failed []error
 }
 
+// sender is the client of a load. send calls done once, when the record is acknowledged or given up.
+type sender interface {
+	send(ctx context.Context, key, value string, done func(error))
+	flush(ctx context.Context) error
+	close()
+}
+
+// nativeSender sends with the native client.
+type nativeSender struct{ client *client.Client }
+
+func (s nativeSender) send(ctx context.Context, key, value string, done func(error)) {
+	rec := &client.Record{Topic: "numbers", Key: []byte(key), Value: []byte(value)}
+	s.client.Produce(ctx, rec, func(_ *client.Record, err error) { done(err) })
+}
+
+func (s nativeSender) flush(ctx context.Context) error {
+	if err := s.client.Flush(ctx); !errors.Is(err, client.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func (s nativeSender) close() { s.client.Close() }
+
 // load starts producing to topic numbers.
 func (c *Cluster) load(t testing.TB) *Load {
 	t.Helper()
@@ -33,8 +57,12 @@ func (c *Cluster) load(t testing.TB) *Load {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startLoad(t, nativeSender{cl})
+}
+
+func startLoad(t testing.TB, s sender) *Load {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Load{t: t, client: cl, cancel: cancel, stopped: make(chan struct{}), acked: map[int]bool{}}
+	l := &Load{t: t, sender: s, cancel: cancel, stopped: make(chan struct{}), acked: map[int]bool{}}
 	go l.run(ctx)
 	t.Cleanup(l.finish)
 	return l
@@ -56,8 +84,7 @@ func (l *Load) run(ctx context.Context) {
 		l.next++
 		n := l.next
 		l.mu.Unlock()
-		rec := &client.Record{Topic: "numbers", Key: []byte(strconv.Itoa(n % 7)), Value: []byte(strconv.Itoa(n))}
-		l.client.Produce(context.WithoutCancel(ctx), rec, func(_ *client.Record, err error) {
+		l.sender.send(context.WithoutCancel(ctx), strconv.Itoa(n%7), strconv.Itoa(n), func(err error) {
 			l.mu.Lock()
 			if err == nil {
 				l.acked[n] = true
@@ -93,10 +120,10 @@ func (l *Load) finish() {
 	<-l.stopped
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	if err := l.client.Flush(ctx); err != nil && !errors.Is(err, client.ErrClosed) {
+	if err := l.sender.flush(ctx); err != nil {
 		l.t.Errorf("flush: %v", err)
 	}
-	l.client.Close()
+	l.sender.close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.failed) > 0 {
