@@ -19,6 +19,7 @@ type Forwarder interface {
 const (
 	forwardStatus        uint8 = 1
 	forwardDeleteRecords uint8 = 2
+	forwardQuorum        uint8 = 3
 )
 
 // maxForwardedPartitions bounds one forwarded question.
@@ -62,6 +63,8 @@ func (b *Broker) Forwarded(ctx context.Context, from cluster.BrokerID, kind uint
 			return nil, fmt.Errorf("broker: malformed delete-records question from broker %d: %w", from, err)
 		}
 		return json.Marshal(b.deleteRecordsHere(ctx, q))
+	case forwardQuorum:
+		return b.quorumHere()
 	}
 	return nil, fmt.Errorf("broker: unknown question %d from broker %d", kind, from)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -43,4 +44,30 @@ func (b *Broker) LocalStatus(partitions []cluster.TopicPartition) []PartitionSta
 // DiskSpace gives the free and the whole space of the data directory's file system in bytes.
 func (b *Broker) DiskSpace() (free, total int64, err error) {
 	return b.options.FS.DiskFree(b.options.Root)
+}
+
+// ProducerStatus is what the leader of a partition remembers of one idempotent producer.
+type ProducerStatus = partition.ProducerStatus
+
+// Producers lists the idempotent producers of a partition that this broker leads, in the order of their ids. Refusals are *cluster.Error.
+func (b *Broker) Producers(ctx context.Context, ref TopicRef, p int32) ([]ProducerStatus, error) {
+	t, err := b.Topic(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	r, refusal := b.leaderSoon(ctx, t, p)
+	if refusal != nil {
+		return nil, refusal
+	}
+	list, code := r.Producers()
+	if code != cluster.CodeNone {
+		return nil, cluster.Refuse(code, "the partition did not answer")
+	}
+	return list, nil
+}
+
+// SetFeatureLevel finalizes a metadata feature level that every registered broker supports. It never falls.
+func (b *Broker) SetFeatureLevel(ctx context.Context, level int32) error {
+	_, err := b.propose(ctx, cluster.SetFeatureLevel{Level: level})
+	return err
 }

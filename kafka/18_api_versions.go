@@ -31,7 +31,7 @@ func (c *conn) apiVersions(_ context.Context, req *kmsg.ApiVersionsRequest, s *s
 		c.client = req.ClientSoftwareName + "/" + req.ClientSoftwareVersion
 	}
 	resp.ApiKeys = c.s.offered()
-	resp.FinalizedFeaturesEpoch = int64(c.s.broker.Image().Index())
+	c.features(resp)
 	return resp, nil
 }
 

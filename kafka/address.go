@@ -10,17 +10,33 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 )
 
-// listenerName is the name under which brokers register their Kafka address.
+// listenerName is the name under which brokers register the address of their first Kafka listener; others are registered as "kafka/" and their name.
 const listenerName = "kafka"
+
+// Listener says through which door a client has come.
+type Listener struct {
+	// Name is under which brokers register its addresses, see ListenerName.
+	Name string
+	// Auto answers with the address that the client has reached this broker by, instead of the registered one.
+	Auto bool
+}
+
+// ListenerName is the name under which a broker registers the address of a named Kafka listener; the empty one is the listener that every broker has.
+func ListenerName(name string) string {
+	if name == "" {
+		return listenerName
+	}
+	return listenerName + "/" + name
+}
 
 // endpoint is where a client finds a broker. A broker that was told no address answers for itself with the one that the client has reached it by, so that it
 // is found behind any name; and with localhost when the client comes through the container's gateway, which is the machine that published the port.
 func (c *conn) endpoint(b *cluster.Broker) (host string, port int32, ok bool) {
-	l, ok := b.Listener(listenerName)
+	l, ok := b.Listener(c.listener.Name)
 	if !ok {
 		return "", 0, false
 	}
-	if !c.s.cfg.AutoAdvertise || b.ID != c.s.broker.ID() {
+	if !c.listener.Auto || b.ID != c.s.broker.ID() {
 		return l.Host, l.Port, true
 	}
 	local, isTCP := c.net.LocalAddr().(*net.TCPAddr)
@@ -33,13 +49,13 @@ func (c *conn) endpoint(b *cluster.Broker) (host string, port int32, ok bool) {
 	return local.IP.String(), int32(local.Port), true
 }
 
-// broker finds a broker that clients can be sent to: registered with a Kafka address and alive.
+// broker finds a broker that the client can be sent to: alive, and registered with an address of the listener that the client has come through.
 func (c *conn) broker(img *cluster.Image, id cluster.BrokerID) (*cluster.Broker, bool) {
 	b, ok := img.Broker(id)
 	if !ok || b.Fenced {
 		return nil, false
 	}
-	_, ok = b.Listener(listenerName)
+	_, ok = b.Listener(c.listener.Name)
 	return b, ok
 }
 

@@ -50,21 +50,22 @@ type slot struct {
 
 // conn is one client connection.
 type conn struct {
-	s       *Server
-	net     net.Conn
-	ctx     context.Context // ended when the client has gone or the door closes
-	cancel  context.CancelFunc
-	frames  chan frame
-	slots   chan *slot
-	checker batchChecker // of the handler
+	s        *Server
+	net      net.Conn
+	listener Listener        // through which the client has come
+	ctx      context.Context // ended when the client has gone or the door closes
+	cancel   context.CancelFunc
+	frames   chan frame
+	slots    chan *slot
+	checker  batchChecker // of the handler
 	// appending counts batches that are with the broker and not appended yet. Only the handler adds and waits.
 	appending sync.WaitGroup
 	dead      chan struct{} // closed when a handler has panicked: its answer will not come
 	client    string        // software name and version, as the client says it
 }
 
-func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, net: nc, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
+func newConn(s *Server, as Listener, nc net.Conn) *conn {
+	c := &conn{s: s, net: nc, listener: as, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.checker = batchChecker{s: s}
 	return c

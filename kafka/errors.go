@@ -46,6 +46,7 @@ const (
 	errDuplicateSequence        int16 = 46
 	errInvalidProducerEpoch     int16 = 47
 	errTransactionalID          int16 = 53 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one that every client takes as final
+	errSecurityDisabled         int16 = 54
 	errKafkaStorage             int16 = 56
 	errUnknownProducerID        int16 = 59
 	errNonEmptyGroup            int16 = 68

@@ -111,8 +111,15 @@ type door struct {
 
 func openDoor(t *testing.T, cfg Config) *door {
 	t.Helper()
-	d := &door{t: t, broker: newFakeBroker(), log: new(logText)}
-	d.s = newServer(cfg, d.broker, nil, meter.NewSet(), slog.New(slog.NewTextHandler(d.log, nil)))
+	f := newFakeBroker()
+	return openDoorOf(t, cfg, f, f, nil)
+}
+
+// openDoorOf is openDoor for a backend that is made of a fake broker, and groups.
+func openDoorOf(t *testing.T, cfg Config, f *fakeBroker, backend Backend, groups Groups) *door {
+	t.Helper()
+	d := &door{t: t, broker: f, log: new(logText)}
+	d.s = newServer(cfg, backend, groups, meter.NewSet(), slog.New(slog.NewTextHandler(d.log, nil)))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

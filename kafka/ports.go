@@ -41,6 +41,9 @@ type Backend interface {
 	PartitionStatus(ctx context.Context, partitions []cluster.TopicPartition) []broker.PartitionStatus
 	LocalStatus(partitions []cluster.TopicPartition) []broker.PartitionStatus
 	DiskSpace() (free, total int64, err error)
+	Producers(ctx context.Context, ref broker.TopicRef, partition int32) ([]broker.ProducerStatus, error)
+	Quorum(ctx context.Context) broker.Quorum
+	SetFeatureLevel(ctx context.Context, level int32) error
 }
 
 // Groups is the group coordinator of this broker. *consumergroup.Coordinator is one. Errors are *cluster.Error.

@@ -54,15 +54,18 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 	}
 	s.software = softwareName()
 	s.meters = newMeters(set, s.apis)
-	if cfg.AutoAdvertise {
-		s.gateway = defaultGateway()
-	}
+	s.gateway = defaultGateway()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
 // Serve accepts connections until Stop, which makes it return nil, or until the listener fails.
 func (s *Server) Serve(l net.Listener) error {
+	return s.ServeListener(Listener{Name: listenerName, Auto: s.cfg.AutoAdvertise}, l)
+}
+
+// ServeListener is Serve for one of several listeners: clients that come through it are told the addresses that brokers have registered under its name.
+func (s *Server) ServeListener(as Listener, l net.Listener) error {
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -76,7 +79,7 @@ func (s *Server) Serve(l net.Listener) error {
 		c, err := l.Accept()
 		switch {
 		case err == nil:
-			s.open(c)
+			s.open(as, c)
 		case s.ctx.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -93,7 +96,7 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // open starts a connection, or closes it when there are too many.
-func (s *Server) open(nc net.Conn) {
+func (s *Server) open(as Listener, nc net.Conn) {
 	address, _, err := net.SplitHostPort(nc.RemoteAddr().String())
 	if err != nil {
 		address = nc.RemoteAddr().String()
@@ -105,7 +108,7 @@ func (s *Server) open(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	c := newConn(s, nc)
+	c := newConn(s, as, nc)
 	s.conns[c] = struct{}{}
 	s.addresses[address]++
 	s.meters.connections.Add(1)

@@ -47,6 +47,9 @@ func table() map[int16]api {
 		21: offer(0, 2, (*conn).deleteRecords),
 		22: offer(0, 5, (*conn).initProducerID),
 		23: offer(2, 4, (*conn).offsetForLeaderEpoch),
+		29: offer(0, 3, (*conn).describeACLs),
+		30: offer(0, 3, (*conn).createACLs),
+		31: offer(0, 3, (*conn).deleteACLs),
 		32: offer(0, 4, (*conn).describeConfigs),
 		33: offer(0, 2, (*conn).alterConfigs),
 		35: offer(0, 4, (*conn).describeLogDirs),
@@ -57,7 +60,12 @@ func table() map[int16]api {
 		45: offer(0, 1, (*conn).alterPartitionReassignments),
 		46: offer(0, 0, (*conn).listPartitionReassignments),
 		47: offer(0, 0, (*conn).offsetDelete),
+		55: offer(0, 2, (*conn).describeQuorum),
+		57: offer(0, 2, (*conn).updateFeatures),
 		60: offer(0, 2, (*conn).describeCluster),
+		61: offer(0, 0, (*conn).describeProducers),
+		74: offer(0, 1, (*conn).listConfigResources),
+		75: offer(0, 0, (*conn).describeTopicPartitions),
 	}
 }
 

@@ -60,6 +60,7 @@ const (
 	kindTick
 	kindMaintain
 	kindStatus
+	kindProducers
 	kindStop
 )
 
@@ -68,7 +69,7 @@ type message struct {
 	kind    kind
 	produce ProduceRequest
 	done    *Completion
-	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *Settings, *FlushJob, *segment.DamageError, chan<- Status, *stop
+	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *Settings, *FlushJob, *segment.DamageError, chan<- Status, chan<- []ProducerStatus, *stop
 }
 
 type delivery struct {
@@ -179,7 +180,7 @@ func (r *Runner) rest(batch []message, acks []replication.FollowerAck) {
 	used, maintained := len(acks) > 0, false
 	for i := range batch {
 		maintained = maintained || batch[i].kind == kindMaintain
-		used = used || (batch[i].kind != kindMaintain && batch[i].kind != kindStatus)
+		used = used || (batch[i].kind != kindMaintain && batch[i].kind != kindStatus && batch[i].kind != kindProducers)
 	}
 	switch {
 	case used:
@@ -265,6 +266,8 @@ func (r *Runner) handle(m *message) {
 		p.endGather()
 		p.show() // who has seen a status may read what it says
 		m.other.(chan<- Status) <- p.Status()
+	case kindProducers:
+		m.other.(chan<- []ProducerStatus) <- p.producers.list()
 	case kindStop:
 		p.Stop()
 		r.stopping = m.other.(*stop)
@@ -326,6 +329,8 @@ func (m *message) refuse(r *Runner) {
 		s.sink.Refused(session.Refused{ID: s.request.ID, Code: cluster.CodeShuttingDown, LeaderEpoch: record.NoEpoch, LogStart: -1})
 	case kindStatus:
 		m.other.(chan<- Status) <- r.lastStatus()
+	case kindProducers:
+		m.other.(chan<- []ProducerStatus) <- nil
 	case kindStop:
 		m.other.(*stop).done <- nil
 	}
