@@ -52,7 +52,11 @@ func (b *Broker) DescribeConfigs(ctx context.Context, res cluster.ConfigResource
 		if err != nil {
 			return nil, unknownBroker(res.Name)
 		}
-		return img.DescribeBrokerConfig(cluster.BrokerID(id)), nil
+		entries := img.DescribeBrokerConfig(cluster.BrokerID(id))
+		if cluster.BrokerID(id) == b.id {
+			entries = b.withOwn(entries)
+		}
+		return entries, nil
 	}
 	return img.DescribeBrokerConfig(cluster.NoBroker), nil
 }

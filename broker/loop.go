@@ -33,6 +33,7 @@ func (b *Broker) react(seen, img *cluster.Image) *cluster.Image {
 	if delta := cluster.Diff(seen, img); !delta.Empty() || b.unfinished {
 		b.countElections(delta)
 		b.unfinished = b.partitions.Reconcile(delta, epoch)
+		b.groups.Configure(b.groupSettings(img))
 		b.groups.ShardsChanged(b.shardsLed(img))
 		b.groups.TopicsChanged()
 		b.awaitResignations(delta)

@@ -9,7 +9,7 @@ import (
 // brokers and coordinators take from metadata. Sorted by name; never changed.
 var brokerKeys = buildBrokerKeys()
 
-const notDynamic = " Accepted and reported; the broker's own configuration decides until it follows the metadata."
+const whereUnset = " Unset, the broker's own configuration decides."
 
 // ownKeys are the dynamic keys that are not the default of a topic key.
 var ownKeys = [...]ConfigKey{
@@ -21,30 +21,30 @@ var ownKeys = [...]ConfigKey{
 		Doc: "The replication factor of topics created without one. 0: the broker's own configuration decides (3 where three or more brokers were expected, else 1)."},
 	{Name: "follower.replication.throttled.rate", Type: ConfigLong, Default: "9223372036854775807", min: 0, max: maxInt64,
 		Doc: "Bytes a second that throttled followers may fetch. Accepted and reported; replication is not throttled yet."},
-	{Name: "group.initial.rebalance.delay.ms", Type: ConfigInt, Default: "3000", min: 0, max: maxInt32, ClusterWide: true,
-		Doc: "How long a new classic group waits for more members before its first rebalance." + notDynamic},
-	{Name: "group.max.session.timeout.ms", Type: ConfigInt, Default: "1800000", min: 1, max: maxInt32, ClusterWide: true,
-		Doc: "The longest session timeout that a group member may ask for." + notDynamic},
-	{Name: "group.max.size", Type: ConfigInt, Default: "2147483647", min: 1, max: maxInt32, ClusterWide: true,
-		Doc: "The most members that a group may have." + notDynamic},
-	{Name: "group.min.session.timeout.ms", Type: ConfigInt, Default: "6000", min: 1, max: maxInt32, ClusterWide: true,
-		Doc: "The shortest session timeout that a group member may ask for." + notDynamic},
+	{Name: "group.initial.rebalance.delay.ms", Type: ConfigInt, Default: "3000", min: 0, max: maxInt32, ClusterWide: true, Enforced: true,
+		Doc: "How long a new classic group waits for more members before its first rebalance." + whereUnset},
+	{Name: "group.max.session.timeout.ms", Type: ConfigInt, Default: "1800000", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
+		Doc: "The longest session timeout that a group member may ask for." + whereUnset},
+	{Name: "group.max.size", Type: ConfigInt, Default: "2147483647", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
+		Doc: "The most members that a group may have." + whereUnset},
+	{Name: "group.min.session.timeout.ms", Type: ConfigInt, Default: "6000", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
+		Doc: "The shortest session timeout that a group member may ask for." + whereUnset},
 	{Name: "leader.replication.throttled.rate", Type: ConfigLong, Default: "9223372036854775807", min: 0, max: maxInt64,
 		Doc: "Bytes a second that throttled leaders may send. Accepted and reported; replication is not throttled yet."},
-	{Name: "max.connections", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32,
-		Doc: "The most client connections of one broker." + notDynamic},
-	{Name: "max.connections.per.ip", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32,
-		Doc: "The most client connections of one broker from one address." + notDynamic},
+	{Name: "max.connections", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32, Enforced: true,
+		Doc: "The most Kafka connections of one broker, at most 10,000."},
+	{Name: "max.connections.per.ip", Type: ConfigInt, Default: "2147483647", min: 0, max: maxInt32, Enforced: true,
+		Doc: "The most Kafka connections of one broker from one address, at most 4,000."},
 	{Name: "num.partitions", Type: ConfigInt, Default: "0", min: 0, max: maxInt32, ClusterWide: true, Enforced: true,
 		Doc: "The partitions of topics created without a number. 0: the broker's own configuration decides (6)."},
-	{Name: "offset.metadata.max.bytes", Type: ConfigInt, Default: "4096", min: 0, max: 1 << 20, ClusterWide: true,
-		Doc: "The largest metadata text of a committed offset." + notDynamic},
-	{Name: "offsets.retention.minutes", Type: ConfigInt, Default: "10080", min: 1, max: maxInt32, ClusterWide: true,
-		Doc: "How long the committed offsets of a group stay after the group became empty." + notDynamic},
+	{Name: "offset.metadata.max.bytes", Type: ConfigInt, Default: "4096", min: 0, max: 1 << 20, ClusterWide: true, Enforced: true,
+		Doc: "The largest metadata text of a committed offset." + whereUnset},
+	{Name: "offsets.retention.minutes", Type: ConfigInt, Default: "10080", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
+		Doc: "How long the committed offsets of a group stay after the group became empty." + whereUnset},
 	{Name: "producer.id.expiration.ms", Type: ConfigInt, Default: "86400000", min: 1, max: maxInt32, ClusterWide: true, Enforced: true,
-		Doc: "How long a partition remembers a producer that no longer writes to it." + notDynamic},
+		Doc: "How long a partition remembers a producer that no longer writes to it." + whereUnset},
 	{Name: "replica.lag.time.max.ms", Type: ConfigLong, Default: "10000", min: 100, max: maxInt64, ClusterWide: true, Enforced: true,
-		Doc: "How long a follower may be behind before it leaves the ISR." + notDynamic},
+		Doc: "How long a follower may be behind before it leaves the ISR." + whereUnset},
 }
 
 // buildBrokerKeys joins ownKeys with the synonyms of topic keys and sorts them.
@@ -132,6 +132,18 @@ func (i *Image) BrokerMillis(id BrokerID, key string, otherwise time.Duration) t
 	}
 	if ok {
 		setMillis(&otherwise, value)
+	}
+	return otherwise
+}
+
+// BrokerInt is BrokerMillis for a number.
+func (i *Image) BrokerInt(id BrokerID, key string, otherwise int64) int64 {
+	value, ok := i.Configs(ConfigResource{Kind: ConfigBroker, Name: strconv.Itoa(int(id))}).Get(key)
+	if !ok {
+		value, ok = i.clusterDefault().Get(key)
+	}
+	if ok {
+		setInt(&otherwise, value)
 	}
 	return otherwise
 }

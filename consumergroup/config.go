@@ -46,6 +46,33 @@ func DefaultConfig() Config {
 	}
 }
 
+// Settings are the part of Config that may change while a coordinator runs.
+type Settings struct {
+	// MinSession and MaxSession bound the session timeout that a member may ask for.
+	MinSession, MaxSession time.Duration
+	InitialRebalanceDelay  time.Duration
+	MaxMembers             int
+	MaxOffsetMetadata      int // bytes
+	OffsetsRetention       time.Duration
+}
+
+// Settings are those that c begins with.
+func (c Config) Settings() Settings {
+	g := c.Group
+	return Settings{
+		MinSession: g.MinSession, MaxSession: g.MaxSession, InitialRebalanceDelay: g.InitialRebalanceDelay,
+		MaxMembers: g.MaxMembers, MaxOffsetMetadata: g.MaxOffsetMetadata, OffsetsRetention: c.OffsetsRetention,
+	}
+}
+
+// apply gives a group's configuration under the settings. Each is in its own range; where two do not fit, the lower bound counts.
+func (s Settings) apply(g group.Config) group.Config {
+	g.MinSession, g.MaxSession = s.MinSession, max(s.MinSession, s.MaxSession)
+	g.DefaultSession = min(max(g.DefaultSession, g.MinSession), g.MaxSession)
+	g.InitialRebalanceDelay, g.MaxMembers, g.MaxOffsetMetadata = s.InitialRebalanceDelay, s.MaxMembers, s.MaxOffsetMetadata
+	return g
+}
+
 // Validate reports the first setting that makes no sense.
 func (c Config) Validate() error {
 	for _, d := range []struct {

@@ -36,9 +36,10 @@ type Coordinator struct {
 // told holds what was told from outside and not yet taken up by the loop; newer news replaces older.
 type told struct {
 	sync.Mutex
-	shards []ShardLead
-	have   bool
-	topics bool
+	shards   []ShardLead
+	have     bool
+	topics   bool
+	settings *Settings
 }
 
 // message is one request to the loop: an input for a group, or something to look at.
@@ -92,6 +93,14 @@ func (c *Coordinator) ShardsChanged(led []ShardLead) {
 func (c *Coordinator) TopicsChanged() {
 	c.told.Lock()
 	c.told.topics = true
+	c.told.Unlock()
+	poke(c.news)
+}
+
+// Configure changes what may change while the coordinator runs. It does not wait; the newest settings count.
+func (c *Coordinator) Configure(s Settings) {
+	c.told.Lock()
+	c.told.settings = &s
 	c.told.Unlock()
 	poke(c.news)
 }

@@ -33,6 +33,8 @@ type loop struct {
 	wakeAt time.Duration
 	// expireAt is when expired offsets are looked for next; it does not run while there are no groups.
 	expireAt time.Duration
+	// retention is of the offsets of empty groups.
+	retention time.Duration
 	// gap says that the lease had run out when the loop last looked: members could not reach their coordinator.
 	gap bool
 }
@@ -47,6 +49,7 @@ func newLoop(ctx context.Context, c *Coordinator) *loop {
 		timer:       time.NewTimer(time.Hour),
 		wakeAt:      group.Never,
 		expireAt:    group.Never,
+		retention:   c.config.OffsetsRetention,
 	}
 	l.timer.Stop()
 	return l
@@ -135,9 +138,13 @@ func (l *loop) onLoaded(x loaded) {
 // takeNews takes up what was told from outside.
 func (l *loop) takeNews() {
 	l.told.Lock()
-	shards, have, topics := l.told.shards, l.told.have, l.told.topics
-	l.told.shards, l.told.have, l.told.topics = nil, false, false
+	shards, have, topics, settings := l.told.shards, l.told.have, l.told.topics, l.told.settings
+	l.told.shards, l.told.have, l.told.topics, l.told.settings = nil, false, false, nil
 	l.told.Unlock()
+	if settings != nil { // first: groups of a shard that comes with it are loaded under them
+		l.retention = settings.OffsetsRetention
+		l.core.Configure(settings.apply(l.config.Group))
+	}
 	if have {
 		l.core.ShardsChanged(shards)
 	}
@@ -162,7 +169,7 @@ func (l *loop) onTimer() {
 	if env.Now >= l.expireAt {
 		l.expireAt = env.Now + l.config.ExpireInterval
 		if !l.gap {
-			l.core.Expire(env, l.config.OffsetsRetention)
+			l.core.Expire(env, l.retention)
 		}
 	}
 }
@@ -206,7 +213,7 @@ func (l *loop) carryOut(fx coordinator.Effects) {
 		l.log.Info("group member removed", "group", r.Group, "member", r.Member, "reason", r.Reason)
 	}
 	for _, x := range fx.Expired {
-		l.log.Info("group offsets expired", "group", x.Group, "offsets", x.Offsets, "group_deleted", x.Deleted, "retention", l.config.OffsetsRetention)
+		l.log.Info("group offsets expired", "group", x.Group, "offsets", x.Offsets, "group_deleted", x.Deleted, "retention", l.retention)
 	}
 	if fx.Append != nil {
 		fx.Append.NowMs = time.Now().UnixMilli()

@@ -141,6 +141,22 @@ func TestConn_TooManyFromOneAddressAreClosed(t *testing.T) {
 	d.dial().closed()
 }
 
+// max.connections and max.connections.per.ip are read at every connection, so they count at once.
+func TestConn_DynamicLimitsCount(t *testing.T) {
+	for _, key := range []string{"max.connections", "max.connections.per.ip"} {
+		d := openDoor(t, Config{})
+		tx := d.broker.image.Txn()
+		tx.PutConfigs(cluster.ConfigResource{Kind: cluster.ConfigClusterDefault}, cluster.Configs{{Key: key, Value: "1"}})
+		d.broker.image = tx.Commit(2)
+		first := d.dial()
+		first.send(apiVersionsRequest(0))
+		first.frame()
+		d.dial().closed()
+		first.send(apiVersionsRequest(0))
+		first.frame()
+	}
+}
+
 func TestConn_IdleConnectionsAreClosedQuietly(t *testing.T) {
 	d := openDoor(t, Config{IdleTimeout: 20 * time.Millisecond})
 	d.dial().closed()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"regexp"
 	"sync"
@@ -103,7 +104,8 @@ func (s *Server) open(as Listener, nc net.Conn) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping || len(s.conns) >= s.cfg.MaxConnections || s.addresses[address] >= s.cfg.MaxConnectionsPerAddress {
+	whole, each := s.connectionLimits()
+	if s.stopping || len(s.conns) >= whole || s.addresses[address] >= each {
 		s.meters.refused.Inc()
 		nc.Close()
 		return
@@ -116,6 +118,14 @@ func (s *Server) open(as Listener, nc net.Conn) {
 		c.run()
 		s.closed(c, address)
 	})
+}
+
+// connectionLimits are the bounds of the door, or what max.connections and max.connections.per.ip say if that is less.
+func (s *Server) connectionLimits() (whole, each int) {
+	img, id := s.broker.Image(), s.broker.ID()
+	whole = min(s.cfg.MaxConnections, int(img.BrokerInt(id, "max.connections", math.MaxInt32)))
+	each = min(s.cfg.MaxConnectionsPerAddress, int(img.BrokerInt(id, "max.connections.per.ip", math.MaxInt32)))
+	return whole, each
 }
 
 func (s *Server) closed(c *conn, address string) {

@@ -61,6 +61,19 @@ func New(broker cluster.BrokerID, config Config, groupConfig group.Config) *Coor
 	return &Coordinator{broker: broker, config: config, groupConfig: groupConfig}
 }
 
+// Configure changes the configuration of every group. It must be valid.
+func (c *Coordinator) Configure(config group.Config) {
+	c.groupConfig = config
+	for _, sh := range c.shards {
+		if sh == nil {
+			continue
+		}
+		for _, e := range sh.groups { // the order does not matter: each gets the same, and nothing follows from it
+			e.group.Configure(config)
+		}
+	}
+}
+
 // Counts returns the totals since the start.
 func (c *Coordinator) Counts() Counts { return c.counts }
 

@@ -147,6 +147,9 @@ func (g *Group) State() State {
 	return StateStable
 }
 
+// Configure changes the bounds and times. What members were granted stays: the new ones count from the next request and the next rebalance on.
+func (g *Group) Configure(config Config) { g.config = config }
+
 // Replay applies one record that was, or is about to be, committed. Nothing else changes the durable state.
 func (g *Group) Replay(record cluster.GroupRecord) {
 	switch r := record.(type) {
