@@ -88,6 +88,10 @@ bench-compare: ## benchmarks of the work tree against REF
 soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
 	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run Rounds ./test/e2e
 
+.PHONY: compat
+compat: build ## real clients against three brokers: a table client x capability; CLIENTS="kcat sarama" for some rows, KEEP=1 keeps the logs
+	cd test/compat && E2E_BIN=$(CURDIR)/$(BIN) $(GO) run . -out $(CURDIR)/$(BIN)/compat.md
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for a while: FUZZTIME=30s
 	@test/fuzz.sh $(or $(FUZZTIME),30s)
