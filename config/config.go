@@ -12,24 +12,26 @@ import (
 // Config is everything a broker can be told. It is loaded once, at the start; what may change while a broker runs are the topic, broker and cluster
 // configs in the metadata. The struct tags `doc` become docs/configuration.md.
 type Config struct {
-	ID              int32    `key:"id" doc:"Broker id: 0, 1, 2 ... It stays with the data directory for ever."`
-	Data            string   `key:"data" doc:"Data directory. One broker, one directory."`
-	Seeds           []string `key:"seeds" doc:"Peer addresses (host:9093) of brokers to find the cluster through; the same list on every broker."`
-	BootstrapExpect int32    `key:"bootstrap-expect" doc:"How many brokers form the cluster at its very first start: exactly the ids 0 to N-1. Needed with seeds."`
-	Rack            string   `key:"rack" doc:"Failure domain of this broker; replicas of a partition are spread over racks."`
-	Kafka           Door     `key:"kafka" doc:"Kafka protocol, for clients."`
-	GRPC            Door     `key:"grpc" doc:"Native gRPC API, for clients."`
-	GRPCReflection  bool     `key:"grpc-reflection" doc:"Let tools such as grpcurl ask the native API for its services. Off unless wanted: it tells strangers what is there."`
-	Peer            Door     `key:"peer" doc:"Brokers among themselves. Never open it to clients."`
-	HTTP            Door     `key:"http" doc:"Metrics, health and readiness."`
-	Log             Log      `key:"log" doc:"Logging, to standard error."`
-	Topic           Topic    `key:"topic" doc:"Defaults of new topics."`
-	Storage         Storage  `key:"storage" doc:"Logs on disk."`
-	Replica         Replica  `key:"replica" doc:"Replication between brokers."`
-	Session         Session  `key:"session" doc:"Broker sessions with the controller."`
-	Group           Group    `key:"group" doc:"Consumer groups."`
-	Limits          Limits   `key:"limits" doc:"Bounds against overload."`
-	Shutdown        Shutdown `key:"shutdown" doc:"Orderly stop."`
+	ID                  int32    `key:"id" doc:"Broker id: 0, 1, 2 ... It stays with the data directory for ever."`
+	Data                string   `key:"data" doc:"Data directory. One broker, one directory."`
+	Seeds               []string `key:"seeds" doc:"Peer addresses (host:9093) of brokers to find the cluster through; the same list on every broker."`
+	BootstrapExpect     int32    `key:"bootstrap-expect" doc:"How many brokers form the cluster at its very first start: exactly the ids 0 to N-1. Needed with seeds."`
+	Rack                string   `key:"rack" doc:"Failure domain of this broker; replicas of a partition are spread over racks."`
+	Kafka               Door     `key:"kafka" doc:"Kafka protocol, for clients."`
+	Listeners           []string `key:"listeners" doc:"More Kafka listeners, each name://host:port. Who comes through one is told the addresses that the brokers advertise under its name, so every broker names the same ones."`
+	AdvertisedListeners []string `key:"advertised-listeners" doc:"Addresses under which clients reach the named listeners, each name://host:port. Without one: the listening address, as with kafka.advertise."`
+	GRPC                Door     `key:"grpc" doc:"Native gRPC API, for clients."`
+	GRPCReflection      bool     `key:"grpc-reflection" doc:"Let tools such as grpcurl ask the native API for its services. Off unless wanted: it tells strangers what is there."`
+	Peer                Door     `key:"peer" doc:"Brokers among themselves. Never open it to clients."`
+	HTTP                Door     `key:"http" doc:"Metrics, health and readiness."`
+	Log                 Log      `key:"log" doc:"Logging, to standard error."`
+	Topic               Topic    `key:"topic" doc:"Defaults of new topics."`
+	Storage             Storage  `key:"storage" doc:"Logs on disk."`
+	Replica             Replica  `key:"replica" doc:"Replication between brokers."`
+	Session             Session  `key:"session" doc:"Broker sessions with the controller."`
+	Group               Group    `key:"group" doc:"Consumer groups."`
+	Limits              Limits   `key:"limits" doc:"Bounds against overload."`
+	Shutdown            Shutdown `key:"shutdown" doc:"Orderly stop."`
 }
 
 // Door is one listening port.
@@ -149,6 +151,9 @@ func (c Config) Validate() error {
 				bad("%s.advertise: %q is not host:port", name, d.Advertise)
 			}
 		}
+	}
+	if _, err := c.NamedListeners(); err != nil {
+		errs = append(errs, err)
 	}
 	if len(c.Seeds) > 0 && c.Peer.Advertise == "" && !loopback(c.Peer.Addr) {
 		bad("peer.advertise: needed with seeds when the broker does not listen on loopback; give the name and port under which other brokers reach it")

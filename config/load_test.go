@@ -18,6 +18,7 @@ var other = map[string]string{
 	"kafka.addr": "127.0.0.1:1", "kafka.advertise": "h:1", "grpc.addr": "127.0.0.1:2", "grpc.advertise": "h:2",
 	"peer.addr": "127.0.0.1:3", "peer.advertise": "h:3", "http.addr": "127.0.0.1:4", "http.advertise": "h:4",
 	"log.level": "debug", "log.format": "json", "topic.partitions": "9", "topic.replication-factor": "2", "topic.auto-create": "true",
+	"listeners": "a://h:5,b://:6", "advertised-listeners": "a://h:7",
 	"grpc-reflection":       "true",
 	"storage.flush-workers": "3", "storage.retention-check": "90s", "storage.reserve-bytes": "1MiB", "replica.lag-max": "4s",
 	"session.heartbeat": "100ms", "session.timeout": "2s", "group.offsets-retention": "3d", "group.max-members": "5",
@@ -59,6 +60,8 @@ func rest(path string) string {
 		return "bootstrap-expect: 2\npeer: {addr: '127.0.0.1:3'}\n"
 	case "bootstrap-expect":
 		return "seeds: ['a:9093']\npeer: {addr: '127.0.0.1:3'}\n"
+	case "advertised-listeners":
+		return "listeners: ['a://:5']\n"
 	case "limits.max-in-flight-bytes":
 		return "limits: {max-request-bytes: 1MiB}\n"
 	}

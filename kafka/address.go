@@ -3,6 +3,7 @@ package kafka
 import (
 	"bufio"
 	"encoding/hex"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -66,7 +67,12 @@ func defaultGateway() net.IP {
 		return nil
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
+	return gatewayIn(f)
+}
+
+// gatewayIn finds the default gateway in a table of the form of /proc/net/route.
+func gatewayIn(table io.Reader) net.IP {
+	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		// Interface, destination, gateway ...: addresses are hexadecimal in the byte order of the machine, here little-endian.
 		fields := strings.Fields(lines.Text())

@@ -24,6 +24,8 @@ const (
 type Broker struct {
 	// Kafka, GRPC, Peer and HTTP are the addresses of its ports, host:port.
 	Kafka, GRPC, Peer, HTTP string
+	// Listeners are the addresses of the named Kafka listeners, by name.
+	Listeners map[string]string
 }
 
 // Start runs one broker for the length of the test. It serves when Start returns. Topics are created when first asked for, as in `moldau dev`; adjust may change
@@ -56,7 +58,7 @@ func Start(t testing.TB, adjust ...func(*config.Config)) *Broker {
 	}
 	awaitReady(t, ctx, s)
 	a := s.Addresses()
-	return &Broker{Kafka: a.Kafka, GRPC: a.GRPC, Peer: a.Peer, HTTP: a.HTTP}
+	return &Broker{Kafka: a.Kafka, GRPC: a.GRPC, Peer: a.Peer, HTTP: a.HTTP, Listeners: a.Listeners}
 }
 
 func awaitReady(t testing.TB, ctx context.Context, s *server.Server) {

@@ -13,6 +13,13 @@ import (
 // listeners are the ports of a broker, all open before anything else starts, so that a port in use is found at once.
 type listeners struct {
 	peer, kafka, grpc, http net.Listener
+	named                   []named
+}
+
+// named is a Kafka listener beside the first one.
+type named struct {
+	config.NamedListener
+	net.Listener
 }
 
 func listen(cfg config.Config) (l listeners, err error) {
@@ -27,6 +34,19 @@ func listen(cfg config.Config) (l listeners, err error) {
 			return listeners{}, fmt.Errorf("server: listen on %s for %s: %w; choose another with --%s-addr", p.addr, p.name, err, p.name)
 		}
 	}
+	doors, err := cfg.NamedListeners()
+	for _, d := range doors {
+		var bound net.Listener
+		if bound, err = net.Listen("tcp", d.Addr); err != nil {
+			err = fmt.Errorf("server: listen on %s for the Kafka listener %s: %w; choose another in listeners", d.Addr, d.Name, err)
+			break
+		}
+		l.named = append(l.named, named{d, bound})
+	}
+	if err != nil {
+		l.close()
+		return listeners{}, err
+	}
 	return l, nil
 }
 
@@ -35,6 +55,9 @@ func (l listeners) close() {
 		if x != nil {
 			x.Close()
 		}
+	}
+	for _, x := range l.named {
+		x.Close()
 	}
 }
 

@@ -158,6 +158,10 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.wg.Go(func() { s.serving("grpc", s.grpc.Serve(s.ports.grpc)) })
 	s.wg.Go(func() { s.serving("kafka", s.kafka.Serve(s.ports.kafka)) })
+	for _, l := range s.ports.named {
+		as := kafka.Listener{Name: kafka.ListenerName(l.Name), Auto: s.auto(l.Door)}
+		s.wg.Go(func() { s.serving(as.Name, s.kafka.ServeListener(as, l.Listener)) })
+	}
 	return nil
 }
 
@@ -190,18 +194,25 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, Reflection: s.cfg.GRPCReflection}, s.broker, s.meters, s.log)
 	s.kafka = kafka.New(kafka.Config{
 		MaxRequestBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, DataDir: s.dir.path,
-		AutoAdvertise: s.cfg.Kafka.Advertise == "" && len(s.cfg.Seeds) == 0,
+		AutoAdvertise: s.auto(s.cfg.Kafka),
 	}, s.broker, s.meters, s.log)
 	return s.broker.Start(ctx)
 }
+
+// auto says whether clients of a Kafka listener are told the address that they have reached it by: a single broker that was told no other.
+func (s *Server) auto(d config.Door) bool { return d.Advertise == "" && len(s.cfg.Seeds) == 0 }
 
 func (s *Server) registration() (cluster.Broker, error) {
 	reg := cluster.Broker{
 		PeerAddress: advertised(s.cfg.Peer, s.ports.peer), Rack: s.cfg.Rack, Version: s.version, MinLevel: minLevel, MaxLevel: maxLevel,
 	}
-	for _, d := range []struct{ name, address string }{
-		{"kafka", advertised(s.cfg.Kafka, s.ports.kafka)}, {"grpc", advertised(s.cfg.GRPC, s.ports.grpc)}, {"http", advertised(s.cfg.HTTP, s.ports.http)},
-	} {
+	doors := []struct{ name, address string }{
+		{kafka.ListenerName(""), advertised(s.cfg.Kafka, s.ports.kafka)}, {"grpc", advertised(s.cfg.GRPC, s.ports.grpc)}, {"http", advertised(s.cfg.HTTP, s.ports.http)},
+	}
+	for _, l := range s.ports.named {
+		doors = append(doors, struct{ name, address string }{kafka.ListenerName(l.Name), advertised(l.Door, l.Listener)})
+	}
+	for _, d := range doors {
 		l, err := registeredListener(d.name, d.address)
 		if err != nil {
 			return reg, err
@@ -227,13 +238,23 @@ func (s *Server) Ready() (bool, string) {
 }
 
 // Addresses are the addresses that the doors are bound to.
-type Addresses struct{ Kafka, GRPC, Peer, HTTP string }
+type Addresses struct {
+	Kafka, GRPC, Peer, HTTP string
+	Listeners               map[string]string // of the named Kafka listeners, by their names; nil without any
+}
 
 // Addresses gives the bound addresses, useful with port 0.
 func (s *Server) Addresses() Addresses {
-	return Addresses{
+	a := Addresses{
 		Kafka: s.ports.kafka.Addr().String(), GRPC: s.ports.grpc.Addr().String(), Peer: s.ports.peer.Addr().String(), HTTP: s.ports.http.Addr().String(),
 	}
+	for _, l := range s.ports.named {
+		if a.Listeners == nil {
+			a.Listeners = map[string]string{}
+		}
+		a.Listeners[l.Name] = l.Addr().String()
+	}
+	return a
 }
 
 // Stop is the orderly stop: leaderships move away first, bounded by shutdown.drain; then the doors close, the logs get clean marks and Raft ends. ctx bounds it all.

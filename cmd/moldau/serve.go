@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/moldau-log/moldau/config"
@@ -23,7 +25,12 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	}
 	a := s.Addresses()
 	log.Info("addresses", "kafka", a.Kafka, "grpc", a.GRPC, "peer", a.Peer, "http", a.HTTP, "data", cfg.Data)
-	if open := beyondLoopback(a.Kafka, a.GRPC, a.Peer, a.HTTP); len(open) > 0 {
+	doors := []string{a.Kafka, a.GRPC, a.Peer, a.HTTP}
+	for _, name := range slices.Sorted(maps.Keys(a.Listeners)) {
+		log.Info("kafka listener", "name", name, "address", a.Listeners[name])
+		doors = append(doors, a.Listeners[name])
+	}
+	if open := beyondLoopback(doors...); len(open) > 0 {
 		log.Warn("PLAINTEXT WITHOUT AUTHENTICATION: everybody who reaches these ports can read and write everything", "addresses", open)
 	}
 	started := make(chan error, 1)
