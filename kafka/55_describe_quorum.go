@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -76,7 +77,7 @@ func (c *conn) quorumNodes(q *broker.Quorum) []kmsg.DescribeQuorumResponseNode {
 		n := kmsg.NewDescribeQuorumResponseNode()
 		n.NodeID = int32(b.ID)
 		l := kmsg.NewDescribeQuorumResponseNodeListener()
-		l.Name, l.Host, l.Port = c.listener.Name, host, uint16(port)
+		l.Name, l.Host, l.Port = strings.ToUpper(c.listener.Name), host, uint16(port) // Java takes no other
 		n.Listeners = append(n.Listeners, l)
 		out = append(out, n)
 	}

@@ -197,7 +197,7 @@ func TestDescribeQuorum_ShowsTheMetadataLog(t *testing.T) {
 	if o := p.Observers[0]; o.LogEndOffset != -1 || o.LastFetchTimestamp != -1 {
 		t.Errorf("observer: %+v", o)
 	}
-	if r.Topics[0].Partitions[1].ErrorCode != errUnknownTopicOrPartition || len(r.Nodes) != 1 || r.Nodes[0].Listeners[0].Host != "broker.example" {
+	if r.Topics[0].Partitions[1].ErrorCode != errUnknownTopicOrPartition || len(r.Nodes) != 1 || r.Nodes[0].Listeners[0].Host != "broker.example" || r.Nodes[0].Listeners[0].Name != "KAFKA" {
 		t.Errorf("answered with %+v", r)
 	}
 }
