@@ -23,21 +23,27 @@ type rawMember struct {
 	protocol   string // of its subscription; range if empty
 }
 
+// request is a JoinGroup of the member.
+func (m *rawMember) request() *kmsg.JoinGroupRequest {
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Group, req.MemberID, req.ProtocolType = m.group, m.id, "consumer"
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = int32(m.session.Milliseconds()), int32(m.session.Milliseconds())
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name = m.protocol
+	if protocol.Name == "" {
+		protocol.Name = "range"
+	}
+	meta := kmsg.NewConsumerMemberMetadata()
+	meta.Topics = []string{m.group}
+	protocol.Metadata = meta.AppendTo(nil)
+	req.Protocols = append(req.Protocols, protocol)
+	return req
+}
+
 func (m *rawMember) joinOnly(ctx context.Context) *kmsg.JoinGroupResponse {
 	m.t.Helper()
 	for range 10 { // the first join gives the member its id, and a coordinator may have to be found again
-		req := kmsg.NewPtrJoinGroupRequest()
-		req.Group, req.MemberID, req.ProtocolType = m.group, m.id, "consumer"
-		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = int32(m.session.Milliseconds()), int32(m.session.Milliseconds())
-		protocol := kmsg.NewJoinGroupRequestProtocol()
-		protocol.Name = m.protocol
-		if protocol.Name == "" {
-			protocol.Name = "range"
-		}
-		meta := kmsg.NewConsumerMemberMetadata()
-		meta.Topics = []string{m.group}
-		protocol.Metadata = meta.AppendTo(nil)
-		req.Protocols = append(req.Protocols, protocol)
+		req := m.request()
 		resp, err := req.RequestWith(ctx, m.client)
 		if err != nil {
 			m.t.Fatalf("join: %v", err)
