@@ -12,7 +12,7 @@ import (
 type meters struct {
 	requests    *meter.CounterVec
 	durations   map[int16]*meter.Histogram
-	connections *meter.Gauge
+	connections *meter.GaugeVec // by listener
 	refused     *meter.Counter
 }
 
@@ -21,9 +21,10 @@ func newMeters(set *meter.Set, apis map[int16]api) *meters {
 	m := &meters{
 		requests:    set.Counter("moldau_requests_total", "Requests by API and outcome.", "api", "error"),
 		durations:   make(map[int16]*meter.Histogram, len(apis)),
-		connections: set.Gauge("moldau_connections", "Open client connections by listener.", "listener").With("kafka"),
+		connections: set.Gauge("moldau_connections", "Open client connections by listener.", "listener"),
 		refused:     set.Counter("moldau_connections_refused_total", "Client connections closed at once, because there were too many, by listener.", "listener").With("kafka"),
 	}
+	m.connections.With(listenerName) // a series that is there before the first connection
 	for key := range apis {
 		m.durations[key] = durations.With(apiLabel(key))
 	}

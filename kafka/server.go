@@ -113,7 +113,7 @@ func (s *Server) open(as Listener, nc net.Conn) {
 	c := newConn(s, as, nc)
 	s.conns[c] = struct{}{}
 	s.addresses[address]++
-	s.meters.connections.Add(1)
+	s.meters.connections.With(as.Name).Add(1)
 	s.wg.Go(func() {
 		c.run()
 		s.closed(c, address)
@@ -135,7 +135,7 @@ func (s *Server) closed(c *conn, address string) {
 	if s.addresses[address]--; s.addresses[address] == 0 {
 		delete(s.addresses, address)
 	}
-	s.meters.connections.Add(-1)
+	s.meters.connections.With(c.listener.Name).Add(-1)
 }
 
 // Stop ends the door: nothing more is accepted or read, requests under way are answered, waiting ones at once. When ctx ends first, connections are cut
