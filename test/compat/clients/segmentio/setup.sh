@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+set -euo pipefail
+cd "$(dirname "$0")"
+mkdir -p "$COMPAT_CACHE/segmentio"
+CGO_ENABLED=0 go build -o "$COMPAT_CACHE/segmentio/client" .
