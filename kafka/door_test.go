@@ -142,13 +142,14 @@ func TestConn_TooManyFromOneAddressAreClosed(t *testing.T) {
 	d.dial().closed()
 }
 
-// max.connections and max.connections.per.ip are read at every connection, so they count at once.
+// max.connections and max.connections.per.ip are read from the metadata at every connection.
 func TestConn_DynamicLimitsCount(t *testing.T) {
 	for _, key := range []string{"max.connections", "max.connections.per.ip"} {
-		d := openDoor(t, Config{})
-		tx := d.broker.image.Txn()
+		f := newFakeBroker()
+		tx := f.image.Txn()
 		tx.PutConfigs(cluster.ConfigResource{Kind: cluster.ConfigClusterDefault}, cluster.Configs{{Key: key, Value: "1"}})
-		d.broker.image = tx.Commit(2)
+		f.image = tx.Commit(2)
+		d := openDoorOf(t, Config{}, f, f, nil)
 		first := d.dial()
 		first.send(apiVersionsRequest(0))
 		first.frame()
