@@ -140,6 +140,7 @@ func (c *client) Member(ctx context.Context, group, topic string, deliver func(k
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: c.brokers, GroupID: group, Topic: topic, StartOffset: kafka.FirstOffset, MaxWait: 200 * time.Millisecond, MinBytes: 1, MaxBytes: 10 << 20,
 		SessionTimeout: 10 * time.Second, HeartbeatInterval: time.Second, JoinGroupBackoff: 500 * time.Millisecond, MaxAttempts: 100,
+		CommitInterval: 500 * time.Millisecond, // in the background, where a coordinator that dies is tried again
 	})
 	defer reader.Close()
 	for ctx.Err() == nil {
@@ -151,8 +152,7 @@ func (c *client) Member(ctx context.Context, group, topic string, deliver func(k
 			return fmt.Errorf("fetch: %w", err)
 		}
 		deliver(record(m))
-		// A commit that a rebalance has overtaken is the next owner's business: the record comes again there.
-		if err := reader.CommitMessages(context.WithoutCancel(ctx), m); err != nil && !errors.As(err, new(kafka.Error)) {
+		if err := reader.CommitMessages(context.WithoutCancel(ctx), m); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
 	}

@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec "$COMPAT_CACHE/confluent-kafka-go/client" "$@"
