@@ -19,7 +19,7 @@ func (b *Broker) Fetch(ctx context.Context, req FetchRequest) []FetchedPartition
 	out := make([]FetchedPartition, len(req.Partitions))
 	runners := make([]*partition.Runner, len(req.Partitions))
 	for i := range req.Partitions {
-		runners[i] = b.openFetch(ctx, &req.Partitions[i], &out[i])
+		runners[i] = b.openFetch(ctx, &req, i, &out[i])
 	}
 	if b.read(req, runners, out) {
 		return out
@@ -28,8 +28,9 @@ func (b *Broker) Fetch(ctx context.Context, req FetchRequest) []FetchedPartition
 	return out
 }
 
-// openFetch finds the local leader of one partition, or fills in the refusal.
-func (b *Broker) openFetch(ctx context.Context, p *FetchPartition, out *FetchedPartition) *partition.Runner {
+// openFetch finds the local leader of one partition, or a follower where that will do, or fills in the refusal or the better replica.
+func (b *Broker) openFetch(ctx context.Context, req *FetchRequest, i int, out *FetchedPartition) *partition.Runner {
+	p := &req.Partitions[i]
 	t, err := b.dataTopic(ctx, p.Topic)
 	if err != nil {
 		refuseFetch(out, asRefusal(err))
@@ -37,11 +38,37 @@ func (b *Broker) openFetch(ctx context.Context, p *FetchPartition, out *FetchedP
 	}
 	out.Topic = t.ID
 	r, refusal := b.leader(t, p.Partition)
+	tp := cluster.TopicPartition{Topic: t.ID, Partition: p.Partition}
+	if refusal != nil && refusal.Code == cluster.CodeNotLeader && req.Followers {
+		if f, ok := b.partitions.Get(tp); ok && f.Role() == partition.RoleFollower {
+			return f
+		}
+	}
 	if refusal != nil {
 		refuseFetch(out, refusal)
 		return nil
 	}
+	if req.Rack != "" {
+		out.Preferred, out.Elsewhere = b.preferred(tp, req.Rack)
+	}
 	return r
+}
+
+// preferred names an in-sync follower in a rack, for a reader there, when this leader is in another. In-sync replicas hold everything below the watermark, so
+// that none of them is behind a reader of the leader.
+func (b *Broker) preferred(tp cluster.TopicPartition, rack string) (cluster.BrokerID, bool) {
+	img := b.Image()
+	own, ok := img.Broker(b.id)
+	p, found := img.Partition(tp)
+	if !ok || !found || own.Rack == rack || p.Leader != b.id {
+		return cluster.NoBroker, false
+	}
+	for _, id := range p.ISR {
+		if f, ok := img.Broker(id); ok && id != b.id && f.Rack == rack && f.Eligible() {
+			return id, true
+		}
+	}
+	return cluster.NoBroker, false
 }
 
 func refuseFetch(out *FetchedPartition, e *cluster.Error) {
@@ -67,7 +94,13 @@ func (b *Broker) read(req FetchRequest, runners []*partition.Runner, out []Fetch
 			Strict:      total > 0,
 			LeaderEpoch: p.LeaderEpoch,
 			LastEpoch:   p.LastFetchedEpoch,
+			Follower:    req.Followers,
 		})
+		if out[i].Elsewhere && res.Code == cluster.CodeNone && !res.Diverged {
+			res.Slice.Release()
+			res.Slice = partition.Slice{}
+			failed = true // the reader is to go there now
+		}
 		fillFetched(&out[i], res, p)
 		failed = failed || res.Code != cluster.CodeNone || res.Diverged
 		if out[i].Slice != nil {

@@ -64,6 +64,10 @@ type FetchRequest struct {
 	MinBytes   int
 	MaxBytes   int // over all partitions; the first batch is returned even if it is larger
 	MaxWait    time.Duration
+	// Followers lets a replica that does not lead answer, up to the watermark that it knows. Rack, when not empty, lets a leader in another rack name an
+	// in-sync follower in this one instead of answering with records (KIP-392).
+	Followers bool
+	Rack      string
 }
 
 // FetchPartition is one partition of a FetchRequest.
@@ -87,6 +91,8 @@ type FetchedPartition struct {
 	Slice         *Slice
 	Diverged      bool
 	Divergence    cluster.EpochEnd
+	Elsewhere     bool // read from Preferred: it is in the reader's rack
+	Preferred     cluster.BrokerID
 	Leader        cluster.BrokerID
 	LeaderEpoch   record.LeaderEpoch
 }

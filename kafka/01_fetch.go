@@ -8,7 +8,6 @@ import (
 
 	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
-	"github.com/moldau-log/moldau/record"
 )
 
 // Fetch (1), versions 4 to 17: whole batches from the one that holds the offset, below the high watermark.
@@ -16,66 +15,120 @@ import (
 // v4 isolation level (KIP-98); v5 log start; v7 sessions (KIP-227); v9 leader epochs (KIP-320); v10 zstd (KIP-110); v11 racks (KIP-392); v12 flexible, divergence
 // (KIP-595); v13 topic ids (KIP-516); v15 replica state (KIP-903); v16 who leads instead, and where (KIP-951); v17 directory ids (KIP-853).
 //
-// No sessions are kept: session id 0 in the answer tells the client to send its whole list each time. Without transactions read_committed is read_uncommitted.
-
-// errFetchSessionNotFound answers a session that this broker never gave: the client then starts over.
-const errFetchSessionNotFound int16 = 70
+// Without transactions read_committed is read_uncommitted. Sessions are in fetch_session.go, the bytes of the answer in fetch_frame.go.
 
 func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kmsg.FetchResponse, error) {
 	resp := req.ResponseKind().(*kmsg.FetchResponse)
-	if req.SessionID != 0 {
-		resp.ErrorCode = errFetchSessionNotFound
-		s.outcome = errorLabel(resp.ErrorCode)
+	plan, code := c.s.sessions.begin(req)
+	if code != errNone {
+		resp.ErrorCode = code
+		s.outcome = errorLabel(code)
 		return resp, nil
 	}
-	parts := c.s.broker.Fetch(ctx, c.fetchRequest(ctx, req))
-	arena, err := c.records(ctx, parts, s)
-	if err != nil {
-		return nil, err
-	}
-	n := 0
-	resp.Topics = make([]kmsg.FetchResponseTopic, len(req.Topics))
-	for i := range req.Topics {
-		in, out := &req.Topics[i], &resp.Topics[i]
-		out.Default()
-		out.Topic, out.TopicID = in.Topic, in.TopicID
-		out.Partitions = make([]kmsg.FetchResponseTopicPartition, len(in.Partitions))
-		ref := broker.TopicRef{ID: cluster.TopicID(in.TopicID), Name: in.Topic}
-		for k := range in.Partitions {
-			p := &parts[n]
-			o := &out.Partitions[k]
-			o.Default()
-			o.Partition = in.Partitions[k].Partition
-			c.fetched(ref, p, o)
-			o.RecordBatches, arena = cut(p, arena)
-			if req.IsolationLevel == 1 {
-				o.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
-			}
-			if o.ErrorCode != errNone {
-				s.outcome = errorLabel(o.ErrorCode)
-				c.leaderHint(p, resp)
-			}
-			n++
+	parts := c.s.broker.Fetch(ctx, c.fetchRequest(ctx, req, &plan))
+	s.free = func() { releaseAll(parts) }
+	var send []bool
+	resp.SessionID, send = c.s.sessions.end(&plan, parts)
+	var slices []*broker.Slice
+	for i := range parts {
+		p := &plan.partitions[i]
+		if !send[i] {
+			continue
 		}
+		out := topicOf(resp, p)
+		o := kmsg.NewFetchResponseTopicPartition()
+		o.Partition = p.partition
+		c.fetched(broker.TopicRef{ID: p.id, Name: p.name}, &parts[i], &o)
+		if req.IsolationLevel == 1 {
+			o.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+		}
+		if o.ErrorCode != errNone {
+			s.outcome = errorLabel(o.ErrorCode)
+			c.leaderHint(&parts[i], resp)
+		}
+		out.Partitions = append(out.Partitions, o)
+		slices = append(slices, parts[i].Slice)
 	}
-	return resp, nil
+	return resp, c.frameFetch(ctx, s, resp, slices)
 }
 
-func (c *conn) fetchRequest(ctx context.Context, req *kmsg.FetchRequest) broker.FetchRequest {
-	out := broker.FetchRequest{MinBytes: int(req.MinBytes), MaxBytes: min(max(int(req.MaxBytes), 0), c.s.cfg.MaxFetchBytes), MaxWait: time.Duration(req.MaxWaitMillis) * time.Millisecond}
-	for i := range req.Topics {
-		t := &req.Topics[i]
-		ref := c.existing(ctx, broker.TopicRef{ID: cluster.TopicID(t.TopicID), Name: t.Topic})
-		for k := range t.Partitions {
-			p := &t.Partitions[k]
-			out.Partitions = append(out.Partitions, broker.FetchPartition{
-				Topic: ref, Partition: p.Partition, Offset: record.Offset(p.FetchOffset), MaxBytes: int(p.PartitionMaxBytes),
-				LeaderEpoch: record.LeaderEpoch(p.CurrentLeaderEpoch), LastFetchedEpoch: record.LeaderEpoch(p.LastFetchedEpoch),
-			})
+// topicOf is the entry for a partition's topic: the last one, or a new one.
+func topicOf(resp *kmsg.FetchResponse, p *fetchedPartition) *kmsg.FetchResponseTopic {
+	if n := len(resp.Topics); n > 0 && resp.Topics[n-1].Topic == p.name && resp.Topics[n-1].TopicID == [16]byte(p.id) {
+		return &resp.Topics[n-1]
+	}
+	resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: p.name, TopicID: p.id})
+	return &resp.Topics[len(resp.Topics)-1]
+}
+
+// frameFetch encodes the answer. What it copies is taken from the budget until it is written; ranges that go out from their files are not.
+func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse, slices []*broker.Slice) error {
+	copied, held := 0, false
+	for _, x := range slices {
+		if x == nil {
+			continue
 		}
+		held = true
+		if x.Len() <= copiedRange {
+			copied += x.Len()
+		}
+	}
+	release := s.free
+	if err := c.s.fetched.take(ctx, copied); err != nil {
+		return err
+	}
+	resp.SetVersion(s.version)
+	var err error
+	buf := c.s.buffers.get(copied + fetchFrameHead + fetchFrameEach*len(slices))
+	if s.encoded, s.cuts, err = fetchFrame(buf, s.correlation, resp, slices); err != nil {
+		c.s.fetched.give(copied)
+		return err
+	}
+	if !held { // nothing to wait for
+		release()
+		s.free = nil
+		return nil
+	}
+	s.free = func() {
+		release()
+		c.s.fetched.give(copied)
+		c.s.buffers.put(s.encoded)
+	}
+	return nil
+}
+
+// Sizes in bytes for which room is made in an encoded answer: once, and for each partition.
+const (
+	fetchFrameHead = 256
+	fetchFrameEach = 128
+)
+
+func releaseAll(parts []broker.FetchedPartition) {
+	for i := range parts {
+		if parts[i].Slice != nil {
+			parts[i].Slice.Release()
+		}
+	}
+}
+
+func (c *conn) fetchRequest(ctx context.Context, req *kmsg.FetchRequest, plan *fetchPlan) broker.FetchRequest {
+	out := broker.FetchRequest{
+		MinBytes: int(req.MinBytes), MaxBytes: min(max(int(req.MaxBytes), 0), c.s.cfg.MaxFetchBytes), MaxWait: time.Duration(req.MaxWaitMillis) * time.Millisecond,
+		Followers: req.Version >= firstFollowerFetch, Rack: req.Rack, Partitions: make([]broker.FetchPartition, 0, len(plan.partitions)),
+	}
+	var ref broker.TopicRef
+	for i := range plan.partitions {
+		p := &plan.partitions[i]
+		if last := i - 1; last < 0 || plan.partitions[last].id != p.id || plan.partitions[last].name != p.name {
+			ref = c.existing(ctx, broker.TopicRef{ID: p.id, Name: p.name})
+		}
+		out.Partitions = append(out.Partitions, p.asked(ref))
 	}
 	return out
 }
+
+// firstFollowerFetch is the first version whose clients can be sent to a follower (KIP-392).
+const firstFollowerFetch = 11
 
 // existing makes a reference by name one by id. A topic that is not there gets an id that no topic has, so that reading never creates it: a consumer must not
 // bring back what an administrator has deleted.
@@ -92,58 +145,12 @@ func (c *conn) existing(ctx context.Context, ref broker.TopicRef) broker.TopicRe
 	return broker.TopicRef{ID: cluster.TopicID{15: 0xff}}
 }
 
-// records copies the slices into one buffer and releases them. The buffer goes back when the answer is written.
-func (c *conn) records(ctx context.Context, parts []broker.FetchedPartition, s *slot) ([]byte, error) {
-	total := 0
-	for i := range parts {
-		if parts[i].Slice != nil {
-			total += parts[i].Slice.Len()
-		}
-	}
-	defer func() {
-		for i := range parts {
-			if parts[i].Slice != nil {
-				parts[i].Slice.Release()
-			}
-		}
-	}()
-	if total == 0 {
-		return nil, nil
-	}
-	if err := c.s.fetched.take(ctx, total); err != nil {
-		return nil, err
-	}
-	arena := c.s.buffers.get(total)
-	for i := range parts {
-		if parts[i].Slice == nil {
-			continue
-		}
-		var err error
-		if arena, err = parts[i].Slice.AppendTo(arena); err != nil { // the log was truncated meanwhile: this broker no longer leads
-			parts[i].Slice.Release()
-			parts[i].Slice = nil
-			parts[i].Code = cluster.CodeNotLeader
-		}
-	}
-	s.free = func() {
-		c.s.buffers.put(arena)
-		c.s.fetched.give(total)
-	}
-	return arena, nil
-}
-
-// cut takes the records of one partition off the front of the arena. They are empty, never null: some clients trip over null.
-func cut(p *broker.FetchedPartition, arena []byte) (records, rest []byte) {
-	if p.Slice == nil {
-		return []byte{}, arena
-	}
-	n := p.Slice.Len()
-	return arena[:n:n], arena[n:]
-}
-
 func (c *conn) fetched(ref broker.TopicRef, p *broker.FetchedPartition, o *kmsg.FetchResponseTopicPartition) {
 	o.ErrorCode = c.wireTopic(ref, p.Code)
 	o.HighWatermark, o.LastStableOffset, o.LogStartOffset = int64(p.HighWatermark), int64(p.HighWatermark), int64(p.LogStart)
+	if p.Elsewhere {
+		o.PreferredReadReplica = int32(p.Preferred)
+	}
 	if p.Diverged {
 		o.DivergingEpoch.Epoch, o.DivergingEpoch.EndOffset = int32(p.Divergence.Epoch), int64(p.Divergence.End)
 	}

@@ -16,6 +16,11 @@ type Config struct {
 	MaxConnections, MaxConnectionsPerAddress int
 	// MaxPipelined bounds the requests of one connection that are not answered yet. Default 128.
 	MaxPipelined int
+	// MaxConnectionBytes bounds, for one connection, the bytes of requests held, and on its own those of encoded answers that wait for the client. A single one
+	// that is larger passes alone. Default 32 MiB.
+	MaxConnectionBytes int
+	// MaxFetchSessions and MaxSessionPartitions bound the fetch sessions that are remembered, and the partitions in them. Defaults 10,000 and 200,000.
+	MaxFetchSessions, MaxSessionPartitions int
 	// IdleTimeout closes a connection on which nothing is asked. Default 10 min.
 	IdleTimeout time.Duration
 	// FrameTimeout bounds the time in which a megabyte of a request that has begun must arrive, and a small answer be taken. Default 30 s.
@@ -38,6 +43,9 @@ func DefaultConfig() Config {
 		MaxConnections:           10_000,
 		MaxConnectionsPerAddress: 4_000,
 		MaxPipelined:             128,
+		MaxConnectionBytes:       32 << 20,
+		MaxFetchSessions:         10_000,
+		MaxSessionPartitions:     200_000,
 		IdleTimeout:              10 * time.Minute,
 		FrameTimeout:             30 * time.Second,
 		Now:                      time.Now,
@@ -55,6 +63,9 @@ func (c Config) withDefaults() Config {
 		{&c.MaxConnections, &d.MaxConnections},
 		{&c.MaxConnectionsPerAddress, &d.MaxConnectionsPerAddress},
 		{&c.MaxPipelined, &d.MaxPipelined},
+		{&c.MaxConnectionBytes, &d.MaxConnectionBytes},
+		{&c.MaxFetchSessions, &d.MaxFetchSessions},
+		{&c.MaxSessionPartitions, &d.MaxSessionPartitions},
 	} {
 		if *f.value <= 0 {
 			*f.value = *f.fallback

@@ -42,10 +42,13 @@ type slot struct {
 	clientID     string
 	start        time.Time
 	response     kmsg.Response // set before done is closed
+	encoded      []byte        // the answer, where it is ready with done; otherwise the writer encodes the response
+	cuts         []cut         // ranges of segments that belong into encoded
 	outcome      string        // for the meter: "none" or what was refused
 	done         chan struct{}
 	written      chan struct{} // closed by the writer, or when the connection has ended
-	free         func()        // what the answer holds until it is written; may be nil
+	free         func()        // what the answer holds until it is written, and for which the next request waits; may be nil
+	sent         func()        // as free, for what the next request does not wait for; may be nil
 }
 
 // conn is one client connection.
@@ -56,6 +59,8 @@ type conn struct {
 	ctx      context.Context // ended when the client has gone or the door closes
 	cancel   context.CancelFunc
 	frames   chan frame
+	asked    *budget // bytes of requests held
+	waiting  *budget // bytes of encoded answers that are not written
 	slots    chan *slot
 	checker  batchChecker // of the handler
 	// appending counts batches that are with the broker and not appended yet. Only the handler adds and waits.
@@ -68,6 +73,7 @@ func newConn(s *Server, as Listener, nc net.Conn) *conn {
 	c := &conn{s: s, net: nc, listener: as, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.checker = batchChecker{s: s}
+	c.asked, c.waiting = newBudget(s.cfg.MaxConnectionBytes), newBudget(s.cfg.MaxConnectionBytes)
 	return c
 }
 
@@ -98,12 +104,12 @@ func (c *conn) read() {
 			c.log(slog.LevelWarn, "kafka: connection closed: this is not the Kafka protocol", slog.String("received", garbage.what))
 			return
 		}
-		if err != nil || c.s.held.take(c.ctx, n) != nil {
+		if err != nil || c.hold(n) != nil {
 			return
 		}
 		body, err := r.body(n)
 		if err != nil {
-			c.s.held.give(n)
+			c.unhold(n)
 			return
 		}
 		select {
@@ -115,11 +121,51 @@ func (c *conn) read() {
 	}
 }
 
+// hold waits until the connection and the door have room for a request of n bytes.
+func (c *conn) hold(n int) error {
+	if err := c.asked.take(c.ctx, n); err != nil {
+		return err
+	}
+	if err := c.s.held.take(c.ctx, n); err != nil {
+		c.asked.give(n)
+		return err
+	}
+	return nil
+}
+
+func (c *conn) unhold(n int) {
+	c.s.held.give(n)
+	c.asked.give(n)
+}
+
 // release gives a request's bytes back.
 func (c *conn) release(frame []byte) {
 	n := len(frame)
 	c.s.buffers.put(frame)
-	c.s.held.give(n)
+	c.unhold(n)
+}
+
+// ready encodes an answer in the handler, so that its size is known: a client that asks and does not read holds up its own requests, not the memory. Fetch has
+// encoded its own, and waits until it is written.
+func (c *conn) ready(s *slot) error {
+	if s.encoded != nil {
+		return nil
+	}
+	encoded, err := c.encode(c.s.buffers.get(smallestBuffer), s)
+	if err != nil {
+		return err
+	}
+	n := cap(encoded)
+	if err := c.waiting.take(c.ctx, n); err != nil {
+		c.s.buffers.put(encoded)
+		return err
+	}
+	s.encoded, s.response = encoded, nil
+	s.sent = func() {
+		c.s.buffers.put(encoded)
+		c.waiting.give(n)
+	}
+	return nil
 }
 
 // handleAll works on requests one after another. After a request that cannot be answered the connection ends.
@@ -185,13 +231,23 @@ func (c *conn) handle(f frame) error {
 		return c.produce(s, produce, f.bytes)
 	}
 	n := len(f.bytes)
-	defer c.s.held.give(n) // the bytes themselves may live on in what the request has started
+	defer c.unhold(n) // the bytes themselves may live on in what the request has started
 	c.appending.Wait()
+	queued := false
+	defer func() {
+		if !queued && s.free != nil { // also after a panic
+			s.free()
+		}
+	}()
 	s.response, err = a.handle(c, c.ctx, req, s)
 	if err != nil {
 		return err
 	}
+	if err := c.ready(s); err != nil {
+		return err
+	}
 	close(s.done)
+	queued = true
 	if err := c.queue(s); err != nil {
 		return err
 	}
@@ -240,11 +296,7 @@ func (c *conn) write() {
 			}
 		}
 		if err == nil {
-			buf, err = c.encode(buf[:0], s)
-			if err == nil {
-				_ = c.net.SetWriteDeadline(time.Now().Add(c.s.cfg.FrameTimeout + time.Duration(len(buf)/slowestReader)*time.Second))
-				_, err = out.Write(buf)
-			}
+			buf, err = c.send(out, buf, s)
 			err = c.failed(err)
 		}
 		c.finish(s)
@@ -255,6 +307,26 @@ func (c *conn) write() {
 	if err == nil {
 		_ = c.failed(out.Flush())
 	}
+}
+
+// send writes one answer; buf is kept from one to the next.
+func (c *conn) send(out *bufio.Writer, buf []byte, s *slot) ([]byte, error) {
+	if s.encoded == nil {
+		var err error
+		if buf, err = c.encode(buf[:0], s); err != nil {
+			return buf, err
+		}
+		c.patience(len(buf))
+		_, err = out.Write(buf)
+		return buf, err
+	}
+	c.patience(len(s.encoded))
+	return buf, c.sendFetch(out, s)
+}
+
+// patience bounds the time in which the client takes n bytes.
+func (c *conn) patience(n int) {
+	_ = c.net.SetWriteDeadline(time.Now().Add(c.s.cfg.FrameTimeout + time.Duration(n/slowestReader)*time.Second))
 }
 
 var errPanicked = errors.New("kafka: a request on this connection has panicked")
@@ -271,6 +343,9 @@ func (c *conn) failed(err error) error {
 func (c *conn) finish(s *slot) {
 	if s.free != nil {
 		s.free()
+	}
+	if s.sent != nil {
+		s.sent()
 	}
 	close(s.written)
 	if d := c.s.meters.durations[s.key]; d != nil {

@@ -207,7 +207,7 @@ func (c *client) closed() {
 }
 
 // batchOf is a record batch with one record.
-func batchOf(t *testing.T, value string) []byte {
+func batchOf(t testing.TB, value string) []byte {
 	t.Helper()
 	b := record.NewBuilder(record.BuilderOptions{})
 	b.Append(1, nil, []byte(value), nil)

@@ -27,6 +27,7 @@ type Server struct {
 	apis     map[int16]api
 	held     *budget // request frames of all connections
 	fetched  *budget // records of fetch answers on their way
+	sessions *fetchSessions
 	buffers  *buffers
 	software *regexp.Regexp // what a client may call itself
 	gateway  net.IP         // the default gateway of this host or container, if there is one
@@ -53,6 +54,8 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: newBudget(cfg.MaxInFlightBytes), fetched: newBudget(cfg.MaxInFlightBytes),
 		buffers: new(buffers), conns: map[*conn]struct{}{}, addresses: map[string]int{},
 	}
+	start := time.Now()
+	s.sessions = newFetchSessions(cfg.MaxFetchSessions, cfg.MaxSessionPartitions, func() time.Duration { return time.Since(start) })
 	s.software = softwareName()
 	s.meters = newMeters(set, s.apis)
 	s.gateway = defaultGateway()

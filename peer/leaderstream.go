@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/moldau-log/moldau/internal/sendfile"
 	"github.com/moldau-log/moldau/replication/fetcher"
 	"github.com/moldau-log/moldau/replication/session"
 )
@@ -140,7 +141,7 @@ type filed interface {
 func (s *leaderStream) writeRange(r fetcher.Range, n int) error {
 	if in, ok := r.(filed); ok {
 		if f, position, ok := in.File(); ok {
-			if done, err := sendFile(s.conn, f, position, n); done {
+			if done, err := sendfile.Send(s.conn, f, position, n); done {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package peer
+package sendfile
 
 import (
 	"io"
@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendFile sends n bytes of a file from a position to a socket without bringing them into this process. It reads at an explicit offset: the descriptor is shared by
+// Send sends n bytes of a file from a position to a socket without bringing them into this process. It reads at an explicit offset: the descriptor is shared by
 // every reader of its segment, and its own offset is nobody's. Short is io.ErrUnexpectedEOF: the file was truncated. The connection's write deadline bounds it. It
 // reports false, with nothing sent, for connections that are no plain TCP sockets.
-func sendFile(conn net.Conn, f *os.File, position int64, n int) (bool, error) {
+func Send(conn net.Conn, f *os.File, position int64, n int) (bool, error) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return false, nil
