@@ -166,7 +166,7 @@ func (c *client) Read(ctx context.Context, r kit.Reading) ([]kit.Record, error) 
 }
 
 func (c *client) Member(ctx context.Context, group, topic string, deliver func(kit.Record)) error {
-	consumer, err := kafka.NewConsumer(c.config(kafka.ConfigMap{"group.id": group, "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500, "session.timeout.ms": 10_000}))
+	consumer, err := kafka.NewConsumer(c.config(kafka.ConfigMap{"group.id": group, "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500, "enable.auto.offset.store": false, "session.timeout.ms": 10_000}))
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,15 @@ func (c *client) Member(ctx context.Context, group, topic string, deliver func(k
 		if err != nil {
 			return err
 		}
-		if m != nil {
-			deliver(record(m))
+		if m == nil {
+			continue
+		}
+		deliver(record(m))
+		// Stored here and not by the library: Close polls, and with what it polls and drops stored, records of a member that leaves would be lost.
+		// A partition that was taken away meanwhile cannot be stored; its next owner gets the record again.
+		var state kafka.Error
+		if _, err := consumer.StoreMessage(m); err != nil && !(errors.As(err, &state) && state.Code() == kafka.ErrState) {
+			return fmt.Errorf("store: %w", err)
 		}
 	}
 	return nil // closing commits and leaves
