@@ -110,10 +110,9 @@ func (p *produceCall) refuse(req *kmsg.ProduceRequest, ref broker.TopicRef, batc
 			return asRefusal(err)
 		}
 	}
-	e, index := p.c.checker.check(ref, batch)
-	if e != nil && index >= 0 {
-		text := e.Message
-		out.ErrorRecords = []kmsg.ProduceResponseTopicPartitionErrorRecord{{RelativeOffset: int32(index), ErrorMessage: &text}}
+	e, blamed := p.c.checker.check(ref, batch)
+	for _, index := range blamed {
+		out.ErrorRecords = append(out.ErrorRecords, kmsg.ProduceResponseTopicPartitionErrorRecord{RelativeOffset: index, ErrorMessage: &e.Message})
 	}
 	return e
 }

@@ -28,33 +28,32 @@ type topicLimits struct {
 	before, after time.Duration
 }
 
-// check refuses what may not enter a log, and gives the index of the record that is to blame, or -1. It corrects a wrong maximum timestamp in place, so the
+// check refuses what may not enter a log, and gives the indexes of the records that are to blame, if single ones are. It corrects a wrong maximum timestamp in place, so the
 // caller holds the only reference.
-func (c *batchChecker) check(ref broker.TopicRef, raw []byte) (*cluster.Error, int) {
+func (c *batchChecker) check(ref broker.TopicRef, raw []byte) (*cluster.Error, []int32) {
 	limits := c.limits(ref)
 	if int64(len(raw)) > limits.maxBytes {
 		return cluster.Refuse(cluster.CodeTooLarge, fmt.Sprintf(
-			"batch of %d bytes is larger than max.message.bytes=%d of topic %s; send smaller batches or raise it", len(raw), limits.maxBytes, limits.name)), -1
+			"batch of %d bytes is larger than max.message.bytes=%d of topic %s; send smaller batches or raise it", len(raw), limits.maxBytes, limits.name)), nil
 	}
 	batch, err := record.Parse(raw)
 	if err == nil && batch.Size() != len(raw) {
-		return cluster.Refuse(cluster.CodeInvalidRecord, fmt.Sprintf("exactly one record batch is allowed, and %d bytes follow it", len(raw)-batch.Size())), -1
+		return cluster.Refuse(cluster.CodeInvalidRecord, fmt.Sprintf("exactly one record batch is allowed, and %d bytes follow it", len(raw)-batch.Size())), nil
 	}
 	if err == nil && batch.IsTransactional() {
-		return cluster.Refuse(cluster.CodeTransactional, "transactions are not supported"), -1
+		return cluster.Refuse(cluster.CodeTransactional, "transactions are not supported"), nil
 	}
 	if err == nil {
 		err = batch.Validate(c.recordLimits(&limits))
 	}
 	if err != nil {
-		index := -1
 		var bad *record.RecordError
 		if errors.As(err, &bad) {
-			index = int(bad.Index)
+			return refuseBatch(err), append([]int32{bad.Index}, bad.More...)
 		}
-		return refuseBatch(err), index
+		return refuseBatch(err), nil
 	}
-	return nil, -1
+	return nil, nil
 }
 
 func (c *batchChecker) recordLimits(t *topicLimits) record.Limits {

@@ -87,6 +87,9 @@ func (b Batch) validateProducer() error {
 	return nil
 }
 
+// maxNamedRecords bounds how many records an error names beside the first.
+const maxNamedRecords = 10_000
+
 // validateRecords decodes every record and returns the newest timestamp.
 func (b Batch) validateRecords(lim Limits) (int64, error) {
 	scratch := getScratch()
@@ -102,23 +105,31 @@ func (b Batch) validateRecords(lim Limits) (int64, error) {
 	newest := NoTimestamp
 	cur := cursor{b: payload}
 	var r rawRecord
+	var keyless *RecordError // names every record without a key, so that its producer can send the others again
 	for index := int32(0); ; index++ {
 		more, err := nextRaw(&cur, &r, index, b)
 		if err != nil {
 			return 0, err
 		}
+		if !more && keyless != nil {
+			return 0, keyless
+		}
 		if !more {
 			return newest, nil
 		}
 		if r.offsetDelta != index {
-			return 0, &RecordError{index, fmt.Errorf("%w: offset delta %d", ErrInvalid, r.offsetDelta)}
+			return 0, &RecordError{Index: index, Err: fmt.Errorf("%w: offset delta %d", ErrInvalid, r.offsetDelta)}
 		}
 		if r.key == nil && lim.RequireKeys {
-			return 0, &RecordError{index, fmt.Errorf("%w: null key", ErrInvalid)}
+			if keyless == nil {
+				keyless = &RecordError{Index: index, Err: fmt.Errorf("%w: null key", ErrInvalid)}
+			} else if len(keyless.More) < maxNamedRecords {
+				keyless.More = append(keyless.More, index)
+			}
 		}
 		timestamp := b.BaseTimestamp() + r.timestampDelta
 		if timestamp != NoTimestamp && (timestamp < max(0, lim.MinTimestamp) || timestamp > upper) {
-			return 0, &RecordError{index, fmt.Errorf("%w: %d is not within %d and %d", ErrTimestamp, timestamp, lim.MinTimestamp, upper)}
+			return 0, &RecordError{Index: index, Err: fmt.Errorf("%w: %d is not within %d and %d", ErrTimestamp, timestamp, lim.MinTimestamp, upper)}
 		}
 		newest = max(newest, timestamp)
 	}

@@ -218,6 +218,10 @@ func TestValidate_RequireKeys(t *testing.T) {
 	if err := build(t, BuilderOptions{}, records...).Validate(Limits{RequireKeys: true}); !errors.As(err, &at) || at.Index != 2 {
 		t.Errorf("null key: error %v", err)
 	}
+	records[0].Key = nil
+	if err := build(t, BuilderOptions{}, records...).Validate(Limits{RequireKeys: true}); !errors.As(err, &at) || at.Index != 0 || len(at.More) != 1 || at.More[0] != 2 {
+		t.Errorf("two null keys: error %v names %v", err, at)
+	}
 }
 
 func TestBuild_PlainOrRefused(t *testing.T) {
