@@ -122,12 +122,29 @@ dump-log() {
   done < <(IFS=:; find $DATA_DIRS -name '*.log' -path "*/$id-0/*" -size +0)
   [ "$seen" = 3 ] || { echo "$seen of 3 replicas have a segment of $topic" >&2; exit 1; }
 }
+# dump-index reads both indexes of the first, rolled segment of every replica: by themselves, and each entry against the segment.
+dump-index() {
+  local id index seen=0
+  tool $t.TopicCommand "${boot[@]}" --create --topic "$topic" --partitions 1 --replication-factor 3 --config segment.bytes=1048576
+  tool $t.ProducerPerformance --topic "$topic" --num-records 2500 --record-size 1000 --throughput -1 --producer-props "bootstrap.servers=$BROKERS" acks=all
+  tool $t.TopicCommand "${boot[@]}" --describe --topic "$topic"
+  id=$(grep -oE 'TopicId: [^[:space:]]+' "$out/text" | cut -d' ' -f2)
+  [ -n "${DATA_DIRS:-}" ] || { echo "DATA_DIRS is not set" >&2; exit 1; }
+  while read -r index; do
+    tool $t.DumpLogSegments --index-sanity-check --files "$index,${index%.index}.timeindex"
+    [ "$(grep -c 'passed sanity check' "$out/text")" = 2 ] || { echo "$index: the sanity check did not pass" >&2; exit 1; }
+    tool $t.DumpLogSegments --verify-index-only --files "$index,${index%.index}.timeindex"
+    if grep -Eiq 'mismatch|not found|out of order' "$out/text"; then echo "$index: does not fit its segment" >&2; exit 1; fi
+    seen=$((seen + 1))
+  done < <(IFS=:; find $DATA_DIRS -name '00000000000000000000.index' -path "*/$id-0/*" -size +0)
+  [ "$seen" = 3 ] || { echo "$seen of 3 replicas have an index of $topic" >&2; exit 1; }
+}
 broker-api-versions() { tool $t.BrokerApiVersionsCommand "${boot[@]}" && want 'Produce\(0\): 0 to 1[0-9]' 'Fetch\(1\)' && [ "$(grep -c 'id: ' "$out/text")" = 3 ]; }
 metadata-quorum() { tool $t.MetadataQuorumCommand "${boot[@]}" describe --status && want 'LeaderId: +[012]'; }
 features() { tool $t.FeatureCommand "${boot[@]}" describe && want 'Feature: moldau.metadata.version'; }
 
 all="topics configs consumer-groups console-producer console-consumer producer-perf consumer-perf verifiable-producer verifiable-consumer get-offsets
-delete-records log-dirs leader-election reassign-partitions dump-log broker-api-versions metadata-quorum features"
+delete-records log-dirs leader-election reassign-partitions dump-log dump-index broker-api-versions metadata-quorum features"
 case " $(echo $all) " in
 *" ${1:-} "*) "$1" ;;
 *) [ "${1:-}" = list ] && printf '%s\n' $all ;;
