@@ -86,13 +86,25 @@ func (c *cluster) addrs(of func(*broker) string) string {
 // bootstrap is what a client gets as its bootstrap servers.
 func (c *cluster) bootstrap() string { return c.addrs(func(b *broker) string { return b.kafka }) }
 
+// dataDir is the data directory of a broker.
+func (c *cluster) dataDir(i int) string { return filepath.Join(c.dir, fmt.Sprintf("data-%d", i)) }
+
+// dataDirs are the data directories of all brokers, for rows that read the files.
+func (c *cluster) dataDirs() string {
+	var out []string
+	for i := range c.brokers {
+		out = append(out, c.dataDir(i))
+	}
+	return strings.Join(out, ":")
+}
+
 func (c *cluster) start(i int) error {
 	b := c.brokers[i]
 	log, err := os.OpenFile(filepath.Join(c.dir, fmt.Sprintf("broker-%d.log", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(c.bin, "server", "--id", strconv.Itoa(i), "--data", filepath.Join(c.dir, fmt.Sprintf("data-%d", i)),
+	cmd := exec.Command(c.bin, "server", "--id", strconv.Itoa(i), "--data", c.dataDir(i),
 		"--seeds", c.addrs(func(b *broker) string { return b.peer }), "--bootstrap-expect", strconv.Itoa(brokers),
 		"--grpc-addr", b.grpc, "--peer-addr", b.peer, "--http-addr", b.http, "--kafka-addr", b.kafka, "--topic-auto-create")
 	cmd.Stdout, cmd.Stderr = log, log

@@ -99,7 +99,7 @@ func (r *runner) script(ctx context.Context, limit time.Duration, name string, a
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = filepath.Dir(path)
-	cmd.Env = append(os.Environ(), "BROKERS="+r.cluster.bootstrap(), "PREFIX="+r.prefix, "COMPAT_CACHE="+r.cache, "MOLDAU="+r.cluster.bin, "TMPDIR="+work)
+	cmd.Env = append(os.Environ(), "BROKERS="+r.cluster.bootstrap(), "PREFIX="+r.prefix, "COMPAT_CACHE="+r.cache, "MOLDAU="+r.cluster.bin, "DATA_DIRS="+r.cluster.dataDirs(), "TMPDIR="+work)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second

@@ -4,5 +4,5 @@
 // both brokers can be sent is sent. What must differ (ids, addresses, times, texts of errors) is normalised by name; what may differ is on the reviewed list
 // docs/kafka-differences.md, one row each. The run fails on a difference that is not there.
 //
-// Called by `make differential`, which needs Java and Kafka's jars; it is no part of `make test`. One goroutine, one connection to each broker at a time.
+// It starts nothing: both brokers run already, and `go run ./test/differential -help` says how to name them. Its list is not reviewed yet, so it is no part of `make test`. One goroutine, one connection to each broker at a time.
 package main
