@@ -9,13 +9,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/moldau-log/moldau/client"
 	"github.com/moldau-log/moldau/record"
 )
 
-// produceAll runs a lane for every partition, spread over the clients, until ctx ends or the count is reached.
-func (w *watch) produceAll(ctx context.Context, clients []*client.Client, s *settings, partitions int32) error {
-	lanes := max(int(partitions), len(clients))
+// produceAll runs a lane for every partition, spread over the doors, until ctx ends or the count is reached.
+func (w *watch) produceAll(ctx context.Context, doors []door, partitions int32) error {
+	s := w.settings
+	lanes := max(int(partitions), len(doors))
 	var left *atomic.Int64
 	if s.Count > 0 {
 		left = new(atomic.Int64)
@@ -24,7 +24,7 @@ func (w *watch) produceAll(ctx context.Context, clients []*client.Client, s *set
 	var all errgroup.Group
 	for i := range lanes {
 		l := &lane{
-			w: w, s: s, client: clients[i%len(clients)], partition: int32(i) % partitions, left: left, slots: make(chan []byte, s.InFlight),
+			w: w, s: s, door: doors[i%len(doors)], partition: int32(i) % partitions, left: left, slots: make(chan []byte, s.InFlight),
 			values: newPayload(s.Seed+uint64(i), s.Size, s.KeySize),
 		}
 		if s.Rate > 0 {
@@ -46,7 +46,7 @@ func (w *watch) produceAll(ctx context.Context, clients []*client.Client, s *set
 type lane struct {
 	w            *watch
 	s            *settings
-	client       *client.Client
+	door         door
 	partition    int32
 	left         *atomic.Int64 // records still to be sent, over all lanes; nil: no bound
 	slots        chan []byte   // a buffer for each batch that may be in flight
@@ -109,13 +109,19 @@ func (l *lane) wait() error {
 }
 
 func (l *lane) send(n int, buf []byte, due time.Time) error {
-	if l.s.API == "records" {
-		l.sendRecords(n, due)
+	if l.s.API == apiRecords {
+		l.door.produceRecords(l.partition, n, l.values, l.w.produced.failed, func(bytes int, err error) {
+			l.done(n, bytes, due, err)
+			l.slots <- nil
+		})
 		return nil
 	}
 	codec, err := record.ParseCodec(l.s.Compression)
 	if err != nil {
 		return err
+	}
+	if l.s.Prebuilt && n == l.s.Batch && len(buf) > 0 {
+		return l.sendBatch(n, buf, due)
 	}
 	b := &l.values.builder
 	b.Reset(record.BuilderOptions{Codec: codec})
@@ -128,36 +134,14 @@ func (l *lane) send(n int, buf []byte, due time.Time) error {
 	if err != nil {
 		return err
 	}
-	bytes := batch.Bytes()
-	l.client.ProduceBatch(context.Background(), l.s.Topic, l.partition, bytes, func(_ int64, err error) {
+	return l.sendBatch(n, batch.Bytes(), due)
+}
+
+func (l *lane) sendBatch(n int, bytes []byte, due time.Time) error {
+	return l.door.produceBatch(l.partition, bytes, func(err error) {
 		l.done(n, len(bytes), due, err)
 		l.slots <- bytes
 	})
-	return nil
-}
-
-// sendRecords sends a batch's worth record by record; the last promise stands for all, since promises of a partition come in order.
-func (l *lane) sendRecords(n int, due time.Time) {
-	records := make([]client.Record, n)
-	bytes, now := 0, time.Now()
-	for i := range records {
-		r := &records[i]
-		r.Topic, r.Partition, r.Timestamp = l.s.Topic, l.partition, now
-		r.Key, r.Value = l.values.next()
-		bytes += len(r.Key) + len(r.Value)
-		promise := func(_ *client.Record, err error) {
-			if err != nil {
-				l.w.produced.failed(err)
-			}
-		}
-		if i == n-1 {
-			promise = func(_ *client.Record, err error) {
-				l.done(n, bytes, due, err)
-				l.slots <- nil
-			}
-		}
-		l.client.Produce(context.Background(), r, promise)
-	}
 }
 
 func (l *lane) done(n, bytes int, due time.Time, err error) {

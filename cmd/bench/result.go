@@ -24,6 +24,17 @@ type result struct {
 	Consume         *flowResult   `json:"consume,omitempty"`
 	Client          usageResult   `json:"client"`
 	Brokers         []usageResult `json:"brokers"`
+	// BrokersCPUSecondsPerGB is that of all brokers for 1,000,000,000 bytes of the figures above, both directions together. Absent without --broker-pids.
+	BrokersCPUSecondsPerGB float64     `json:"brokers_cpu_seconds_per_gb,omitempty"`
+	RecordsPerBatch        float64     `json:"records_per_batch,omitempty"` // where the client makes the batches, and says so
+	Cold                   *coldResult `json:"cold_segments,omitempty"`
+}
+
+// coldResult says what was taken out of the page cache before reading.
+type coldResult struct {
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"`
+	CachedBytes *int64 `json:"still_cached_bytes,omitempty"` // absent: the kernel does not say
 }
 
 // flowResult are the figures of one direction. Bytes are those of the batches as sent and stored; of keys and values with --api records.
@@ -58,22 +69,39 @@ type usageResult struct {
 // fill computes the figures of the measured time.
 func (w *watch) fill(r *result, p parts) {
 	r.Seconds, r.Idempotent = w.to.at.Sub(w.from.at).Seconds(), w.settings.idempotent(p)
-	records := int64(0)
+	var records, bytes int64
 	if p.produce {
 		r.Produce = flowFigures(w.produced, w.from.produced, w.to.produced, r.Seconds)
-		records += r.Produce.Records
+		records, bytes = records+r.Produce.Records, bytes+r.Produce.Bytes
 	}
 	if p.consume {
 		r.Consume = flowFigures(w.consumed, w.from.consumed, w.to.consumed, r.Seconds)
-		records += r.Consume.Records
+		records, bytes = records+r.Consume.Records, bytes+r.Consume.Bytes
 		if !p.produce && !w.settings.Tail {
 			r.Consume.LatencyMs = nil // how old a backlog is says nothing
 		}
 	}
 	r.Client = usageFigures(0, w.from.self, w.to.self, records)
 	r.Brokers = []usageResult{}
+	cpu := 0.0
 	for i, pid := range w.settings.BrokerPIDs {
 		r.Brokers = append(r.Brokers, usageFigures(pid, w.from.brokers[i], w.to.brokers[i], records))
+		cpu += r.Brokers[i].CPUSeconds
+	}
+	if bytes > 0 {
+		r.BrokersCPUSecondsPerGB = cpu / (float64(bytes) / 1e9)
+	}
+}
+
+// countBatches says how full the batches were that the clients have made.
+func (r *result) countBatches(doors []door) {
+	var batches, records int64
+	for _, d := range doors {
+		b, n := d.writtenBatches()
+		batches, records = batches+b, records+n
+	}
+	if batches > 0 {
+		r.RecordsPerBatch = float64(records) / float64(batches)
 	}
 }
 
@@ -116,8 +144,10 @@ func (r *result) printText(out io.Writer) error {
 		}
 	}
 	s := r.Settings
-	line("bench %s  topic %s, %d partitions, batches of %d x %d B, acks=%s, %s, %d in flight, %d connections, %.1f s", r.Command, s.Topic, r.TopicPartitions,
-		s.Batch, s.Size, s.Acks, s.Compression, s.InFlight, s.Connections, r.Seconds)
+	line("bench %s  protocol %s, topic %s, %d partitions, %d connections, %.1f s", r.Command, s.Protocol, s.Topic, r.TopicPartitions, s.Connections, r.Seconds)
+	if s.ProduceSettings != nil {
+		line("batches of %d x %d B, acks=%s, %s, %d in flight", s.Batch, s.Size, s.Acks, s.Compression, s.InFlight)
+	}
 	for _, d := range []struct {
 		name string
 		flow *flowResult
@@ -133,6 +163,9 @@ func (r *result) printText(out io.Writer) error {
 	line("client   %.2f s CPU, %.3f us a record, %d MiB peak", r.Client.CPUSeconds, r.Client.MicrosecondsARecord, r.Client.RSSPeakBytes>>20)
 	for _, b := range r.Brokers {
 		line("broker %d  %.2f s CPU, %.3f us a record, %d MiB peak", b.PID, b.CPUSeconds, b.MicrosecondsARecord, b.RSSPeakBytes>>20)
+	}
+	if r.BrokersCPUSecondsPerGB > 0 {
+		line("brokers  %.2f s CPU a GB", r.BrokersCPUSecondsPerGB)
 	}
 	return err
 }

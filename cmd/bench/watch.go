@@ -12,8 +12,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
-
-	"github.com/moldau-log/moldau/client"
 )
 
 // flow counts what one direction has done. The totals only grow; what is measured is the difference of two moments.
@@ -73,19 +71,20 @@ func (w *watch) now() moment {
 }
 
 // run warms up, measures, and stops.
-func (w *watch) run(ctx context.Context, clients []*client.Client, s *settings, p parts, partitions int32, drain drainEnd) error {
+func (w *watch) run(ctx context.Context, doors []door, p parts, partitions int32, drain drainEnd) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	s := w.settings
 	load, ctx := errgroup.WithContext(ctx)
 	counted := s.Count > 0 || drain != nil
 	if counted {
 		w.start()
 	}
 	if p.produce {
-		load.Go(func() error { return w.produceAll(ctx, clients, s, partitions) })
+		load.Go(func() error { return w.produceAll(ctx, doors, partitions) })
 	}
 	if p.consume {
-		load.Go(func() error { return w.consumeAll(ctx, clients, s, partitions, drain, !p.produce && !s.Tail) })
+		load.Go(func() error { return w.consumeAll(ctx, doors, partitions, drain, !p.produce && !s.Tail) })
 	}
 	if counted {
 		err := load.Wait()
