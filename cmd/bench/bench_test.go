@@ -147,6 +147,17 @@ func TestSettingsOfReading(t *testing.T) {
 	}
 }
 
+func TestReady(t *testing.T) {
+	address := moldautest.Start(t).Kafka
+	var out, talk bytes.Buffer
+	if code := run(t.Context(), []string{"ready", "--server", address}, &out, &talk); code != 0 || !strings.Contains(out.String(), "ready after") {
+		t.Errorf("exit %d: %s%s", code, out.String(), talk.String())
+	}
+	if code := run(t.Context(), []string{"ready", "--server", address + "," + address, "--timeout", "50ms"}, &out, &talk); code != exitFailure || !strings.Contains(talk.String(), "1 brokers of 2") {
+		t.Errorf("one broker of two: exit %d: %s", code, talk.String())
+	}
+}
+
 // TestPayloadIsReproducible: the same seed gives the same bytes, another one others.
 func TestPayloadIsReproducible(t *testing.T) {
 	take := func(seed uint64) string {

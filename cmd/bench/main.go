@@ -78,6 +78,7 @@ func newRoot(out, talk io.Writer) *cobra.Command {
 		s.addFlags(cmd.Flags(), c.parts)
 		root.AddCommand(cmd)
 	}
+	root.AddCommand(newReady(out))
 	return root
 }
 
