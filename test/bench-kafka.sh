@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
 # The product beside Apache Kafka, in turn, on the same machine, both through Kafka's protocol. usage: test/bench-kafka.sh [DIRECTORY-OF-BINARIES]
 #
-# Three brokers on loopback (Kafka: KRaft, broker and controller in one process), replication factor 3, min.insync.replicas 2, 6 partitions, acks=all, batches of 500, 8 in
-# flight. Four variants, A B A B, never two at a time, each on a fresh cluster for each record size:
+# Three brokers on loopback (Kafka: KRaft, broker and controller in one process), replication factor 3, min.insync.replicas 2, 6 partitions, acks=all, batches of 500, 8
+# batches in flight per partition. Four variants, A B A B, never two at a time, each on a fresh cluster for each record size:
 #   kafka-shipped  as shipped, which flushes nothing         moldau-os      flush.policy=os, the same promise
 #   kafka-flush    flush.messages=1: flush before the answer moldau-always  flush.policy=always, as shipped
-# Per cluster: time from exec until every broker answers with all three; produce with the bare client (whole batches, sent again and again) and with franz-go; and
-# of the variants as shipped, drains of one backlog: both clients from the page cache, the bare one from the disk.
+# Per cluster: the time from exec until every broker answers with all three; a load to warm up, without which a JVM is several times slower; then
+#   produce_piped   the bare client (whole batches, sent again and again): 6 connections with 8 in flight
+#   produce_spread  the same with 48 connections with 1 in flight: a Kafka broker works on one request of a connection at a time. Compare the better of the two
+#   produce_franz   franz-go, 6 clients
+# and of the variants as shipped, drains of one backlog: drain_batch (bare client) and drain_franz from the page cache, drain_cold (bare client) from the disk.
 #
-# A Kafka broker works on one request of a connection at a time, and Moldau on many, so CONNECTIONS matters more to Kafka; the in-flight bound is per connection and partition.
-#
-# Environment: ROUNDS=1; SIZES="100 1024"; WARMUP=5 and SECONDS_PER_RUN=5 (seconds); CONNECTIONS=6; DRAIN_MB=500 (megabytes of values in the backlog); KAFKA_HEAP="-Xms1g -Xmx1g", as shipped; KAFKA_LIBS=folder
-# of jars (otherwise test/bench-kafka.pom.xml is fetched with mvn, once, into BENCH_CACHE). Needs java 17. About 2 minutes per variant and size, so 15 minutes a round; 20 GB of
-# disk under TMPDIR. Prints one JSON document; progress goes to standard error.
+# Environment: ROUNDS=1; SIZES="100 1024"; WARM=20 (seconds of warming, at 50 MB/s); SECONDS_PER_RUN=5; DRAIN_MB=500 (megabytes of values in the backlog);
+# KAFKA_HEAP="-Xms1g -Xmx1g", as shipped; KAFKA_LIBS=folder of jars (otherwise test/bench-kafka.pom.xml is fetched with mvn, once, into BENCH_CACHE). Needs java 17, 20 GB of
+# disk under TMPDIR, and about 8 minutes a round. Prints one JSON document; progress goes to standard error.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${1:-$here/../bin}
 rounds=${ROUNDS:-1}
 sizes=${SIZES:-100 1024}
-warmup=${WARMUP:-5}
+warm=${WARM:-20}
 seconds=${SECONDS_PER_RUN:-5}
-connections=${CONNECTIONS:-6}
 drain_mb=${DRAIN_MB:-500}
 heap=${KAFKA_HEAP:--Xms1g -Xmx1g}
 cache=${BENCH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/moldau-bench}
-in_flight=8 partitions=6 batch=500
+in_flight=8 partitions=6 batch=500 clients=6
 # shellcheck source=test/brokers.sh
 . "$here/brokers.sh"
 
@@ -148,16 +148,20 @@ run() {
     moldau-always) flush=(-c flush.policy=always) ;;
   esac
   start "$variant" "$size"
-  local produce=(--partitions $partitions --replication-factor 3 -c min.insync.replicas=2 "${flush[@]}" --acks isr --size "$size" --batch $batch --connections "$connections")
-  load produce_batch "$variant" "$size" produce --topic batch "${produce[@]}" --api batch --prebuilt --in-flight $in_flight --warmup "${warmup}s" --duration "${seconds}s"
-  load produce_franz "$variant" "$size" produce --topic franz "${produce[@]}" --api records --in-flight $in_flight --warmup "${warmup}s" --duration "${seconds}s"
+  local produce=(--partitions $partitions --replication-factor 3 -c min.insync.replicas=2 "${flush[@]}" --acks isr --size "$size" --batch $batch)
+  local piped=(--api batch --prebuilt --connections $clients --in-flight $in_flight) spread=(--api batch --prebuilt --connections $((partitions * in_flight)) --in-flight 1)
+  local timed=(--warmup 2s --duration "${seconds}s")
+  load warm "$variant" "$size" produce --topic warm "${produce[@]}" "${spread[@]}" --rate $((50000000 / size)) --warmup 0s --duration "${warm}s"
+  load produce_piped "$variant" "$size" produce --topic piped "${produce[@]}" "${piped[@]}" "${timed[@]}"
+  load produce_spread "$variant" "$size" produce --topic spread "${produce[@]}" "${spread[@]}" "${timed[@]}"
+  load produce_franz "$variant" "$size" produce --topic franz "${produce[@]}" --api records --connections $clients --in-flight $in_flight "${timed[@]}"
   case $variant in
     kafka-shipped | moldau-always)
-      load fill "$variant" "$size" produce --topic backlog "${produce[@]}" --api batch --prebuilt --in-flight $in_flight --count $((drain_mb * 1000000 / size))
-      load drain_first "$variant" "$size" consume --topic backlog --connections "$connections"
-      load drain_batch "$variant" "$size" consume --topic backlog --connections "$connections"
-      load drain_franz "$variant" "$size" consume --topic backlog --connections "$connections" --api records
-      load drain_cold "$variant" "$size" consume --topic backlog --connections "$connections" --cold --broker-data "$dir/data-0,$dir/data-1,$dir/data-2"
+      load fill "$variant" "$size" produce --topic backlog "${produce[@]}" "${piped[@]}" --count $((drain_mb * 1000000 / size))
+      load drain_first "$variant" "$size" consume --topic backlog --connections $clients
+      load drain_batch "$variant" "$size" consume --topic backlog --connections $clients
+      load drain_franz "$variant" "$size" consume --topic backlog --connections $clients --api records
+      load drain_cold "$variant" "$size" consume --topic backlog --connections $clients --cold --broker-data "$dir/data-0,$dir/data-1,$dir/data-2"
       ;;
   esac
   for rss in $(value brokers rss_peak_bytes "$(ls -t "$dir"/run-"$round-$variant-$size"-*.json | head -n 1)"); do
@@ -181,14 +185,14 @@ ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (a == "null" || b == "null" || b +
 
 echo '{'
 echo "  \"machine\": \"$(uname -srm), $(nproc) CPUs\", \"rounds\": $rounds, \"moldau\": \"$("$bin/moldau" version -o name)\", \"kafka\": \"$kafka_version\","
-echo "  \"java\": \"$(java -version 2>&1 | head -n 1 | tr -d '\"')\", \"kafka_heap\": \"$heap\", \"connections\": $connections, \"in_flight\": $in_flight, \"batch_records\": $batch,"
-echo "  \"partitions\": $partitions, \"replication_factor\": 3, \"min_insync_replicas\": 2, \"warmup_seconds\": $warmup, \"seconds\": $seconds, \"drain_mb\": $drain_mb,"
+echo "  \"java\": \"$(java -version 2>&1 | head -n 1 | tr -d '\"')\", \"kafka_heap\": \"$heap\", \"in_flight_per_partition\": $in_flight, \"batch_records\": $batch,"
+echo "  \"partitions\": $partitions, \"replication_factor\": 3, \"min_insync_replicas\": 2, \"warm_seconds\": $warm, \"seconds\": $seconds, \"drain_mb\": $drain_mb,"
 echo '  "note": "medians; brokers_us is CPU of all three brokers; memory is of each broker; the backlog is drained once before drain_batch; flushes are as fast as this disk",'
 echo '  "results": ['
 comma=""
 for size in $sizes; do
   # Every metric once, in the order in which it first came.
-  for metric in $(awk '!seen[$1]++ && $1 !~ /^(fill|drain_first)_/ { print $1 }' "$dir/figures"); do
+  for metric in $(awk '!seen[$1]++ && $1 !~ /^(warm|fill|drain_first)_/ { print $1 }' "$dir/figures"); do
     shipped=$(median "$metric" kafka-shipped "$size") flushed=$(median "$metric" kafka-flush "$size")
     os=$(median "$metric" moldau-os "$size") always=$(median "$metric" moldau-always "$size")
     printf '%s    {"metric": "%s", "record_bytes": %s, "kafka_shipped": %s, "kafka_flush": %s, "moldau_os": %s, "moldau_always": %s, "both_flush": %s, "neither_flushes": %s, "as_shipped": %s}' \

@@ -92,7 +92,14 @@ func (k *kafkaDoor) prepare(ctx context.Context, p parts) (facts topicFacts, err
 				return false, nil
 			}
 		}
-		return len(leaders) > 0, nil
+		if len(leaders) == 0 {
+			return false, nil
+		}
+		_, err = k.ends(ctx, facts.partitions) // a leader that is named may not have taken its office yet
+		if kerr.IsRetriable(err) {
+			return false, nil
+		}
+		return err == nil, err
 	})
 	return facts, err
 }
