@@ -46,13 +46,17 @@ func newReady(out io.Writer) *cobra.Command {
 }
 
 func awaitBroker(ctx context.Context, address string, brokers int) error {
+	var last error // what the broker lacks, and not that time ran out while it was asked
 	for {
 		err := askBroker(ctx, address, brokers)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case last == nil || ctx.Err() == nil:
+			last = err
 		}
 		if !pause(ctx, readyPoll) {
-			return fmt.Errorf("%s is not ready: %w", address, err)
+			return fmt.Errorf("%s is not ready: %w", address, last)
 		}
 	}
 }
