@@ -85,6 +85,10 @@ bench-failover: build ## ten kills of a leader, a follower, the controller: how 
 bench-compare: ## benchmarks of the work tree against REF
 	@test/bench-compare.sh $(REF)
 
+.PHONY: bench-kafka
+bench-kafka: build ## Apache Kafka and Moldau in turn through Kafka's protocol (needs Java and Maven)
+	@test/bench-kafka.sh $(CURDIR)/$(BIN)
+
 .PHONY: soak
 soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
 	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run Rounds ./test/e2e
