@@ -2,7 +2,8 @@
 //
 // It translates and bounds; it decides nothing about data. One file per API is named by its key (00_produce.go, 01_fetch.go); each opens with the versions it
 // speaks and what they brought. table.go lists what is offered: what is not there is absent from ApiVersions, and clients adapt. Refusals are cluster codes;
-// errors.go has the one table that turns them into Kafka's error codes. docs/kafka.md is the page for users. The codec is kmsg, which no other package of the broker imports (the load generator does).
+// errors.go has the one table that turns them into Kafka's error codes. docs/kafka.md is the page for users. The codec is kmsg, which no
+// other package of the broker imports (the load generator does).
 //
 // Callers: package server builds a Server over a *broker.Broker, serves its listener and stops it.
 //
