@@ -22,6 +22,7 @@ import (
 
 	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/budget"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 	"github.com/moldau-log/moldau/record"
 )
@@ -322,25 +323,25 @@ func TestStop_StreamsGoElsewhere(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	b := newBudget(100)
+	b := budget.New(100)
 	ctx := context.Background()
-	if err := b.take(ctx, 500); err != nil { // alone, anything passes
+	if err := b.Take(ctx, 500); err != nil { // alone, anything passes
 		t.Fatal(err)
 	}
 	short, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := b.take(short, 1); !errors.Is(err, context.Canceled) {
+	if err := b.Take(short, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("taken above the limit: %v", err)
 	}
 	taken := make(chan error)
-	go func() { taken <- b.take(ctx, 60) }()
-	b.give(500)
+	go func() { taken <- b.Take(ctx, 60) }()
+	b.Give(500)
 	if err := <-taken; err != nil {
 		t.Error(err)
 	}
 	emptied := make(chan error)
-	go func() { emptied <- b.empty(ctx) }()
-	b.give(60)
+	go func() { emptied <- b.Empty(ctx) }()
+	b.Give(60)
 	if err := <-emptied; err != nil {
 		t.Error(err)
 	}

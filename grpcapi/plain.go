@@ -143,7 +143,7 @@ func (l *logService) build(t *cluster.Topic, req *moldauv1.ProduceRecordsRequest
 }
 
 func (l *logService) produceHere(ctx context.Context, t *cluster.Topic, partition int32, req *moldauv1.ProduceRecordsRequest, batch []byte) (int64, *cluster.Error) {
-	if err := l.budget.take(ctx, len(batch)); err != nil {
+	if err := l.budget.Take(ctx, len(batch)); err != nil {
 		return -1, asRefusal(err)
 	}
 	done := make(chan broker.ProduceResult, 1)
@@ -151,7 +151,7 @@ func (l *logService) produceHere(ctx context.Context, t *cluster.Topic, partitio
 		Topic: broker.TopicRef{ID: t.ID}, Partition: partition, LeaderEpoch: record.NoEpoch, Batch: batch, Acks: acksOf(req.GetAcks()), Timeout: timeoutOf(req.GetTimeoutMs()),
 		Patient: true,
 	}, func(r broker.ProduceResult) {
-		l.budget.give(len(batch))
+		l.budget.Give(len(batch))
 		done <- r
 	})
 	select {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/budget"
 	"github.com/moldau-log/moldau/internal/grpcframe"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 	"github.com/moldau-log/moldau/record"
@@ -29,8 +30,8 @@ type produceStream struct {
 	s       *Server
 	stream  grpc.ServerStream
 	ctx     context.Context
-	window  *budget // bytes unanswered on this stream
-	unread  *budget // batches whose result is not sent yet
+	window  *budget.Budget // bytes unanswered on this stream
+	unread  *budget.Budget // batches whose result is not sent yet
 	checker batchChecker
 	wake    chan struct{} // capacity 1: results wait, or taking has ended
 
@@ -44,7 +45,7 @@ type produceStream struct {
 // Produce handles the stream of batches.
 func (l *logService) Produce(stream grpc.BidiStreamingServer[moldauv1.ProduceRequest, moldauv1.ProduceResponse]) error {
 	p := &produceStream{
-		s: l.Server, stream: stream, ctx: stream.Context(), window: newBudget(l.cfg.WindowBytes), unread: newBudget(maxUnreadResults),
+		s: l.Server, stream: stream, ctx: stream.Context(), window: budget.New(l.cfg.WindowBytes), unread: budget.New(maxUnreadResults),
 		wake: make(chan struct{}, 1),
 	}
 	p.checker = batchChecker{s: l.Server}
@@ -70,7 +71,7 @@ func (p *produceStream) send() error {
 			if err := p.stream.SendMsg(&grpcframe.Results{Results: results}); err != nil {
 				return err
 			}
-			p.unread.give(len(results))
+			p.unread.Give(len(results))
 			spare = results
 			continue
 		}
@@ -129,14 +130,14 @@ func (p *produceStream) handle(f *grpcframe.Produce) error {
 	if batch != nil {
 		size = len(*batch)
 	}
-	if err := p.unread.take(p.ctx, 1); err != nil {
+	if err := p.unread.Take(p.ctx, 1); err != nil {
 		return err
 	}
-	if err := p.window.take(p.ctx, size); err != nil {
+	if err := p.window.Take(p.ctx, size); err != nil {
 		return err
 	}
-	if err := p.s.budget.take(p.ctx, size); err != nil {
-		p.window.give(size)
+	if err := p.s.budget.Take(p.ctx, size); err != nil {
+		p.window.Give(size)
 		return err
 	}
 	p.mu.Lock()
@@ -147,8 +148,8 @@ func (p *produceStream) handle(f *grpcframe.Produce) error {
 		if batch != nil {
 			p.s.pool.Put(batch)
 		}
-		p.s.budget.give(size)
-		p.window.give(size)
+		p.s.budget.Give(size)
+		p.window.Give(size)
 		p.answer(seq, start, &r)
 	}
 	if e := p.refuse(f, ref, batch); e != nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/moldau-log/moldau/internal/budget"
 	"github.com/moldau-log/moldau/internal/grpcframe"
 	"github.com/moldau-log/moldau/internal/meter"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
@@ -41,7 +42,7 @@ type Server struct {
 	log     *slog.Logger
 	meters  *meters
 	pool    *grpcframe.Pool
-	budget  *budget // of all Produce streams
+	budget  *budget.Budget // of all Produce streams
 	forward *forwarder
 	grpc    *grpc.Server
 	health  *health.Server
@@ -60,7 +61,7 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 	cfg = cfg.withDefaults()
 	s := &Server{
 		cfg: cfg, broker: b, groups: g, log: log, meters: newMeters(set), pool: new(grpcframe.Pool),
-		budget: newBudget(cfg.MaxInFlightBytes), health: health.NewServer(), drain: make(chan struct{}),
+		budget: budget.New(cfg.MaxInFlightBytes), health: health.NewServer(), drain: make(chan struct{}),
 	}
 	codec := grpcframe.NewCodec(s.pool)
 	s.forward = newForwarder(s, codec)

@@ -74,14 +74,14 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 		}
 	}
 	release := s.free
-	if err := c.s.fetched.take(ctx, copied); err != nil {
+	if err := c.s.fetched.Take(ctx, copied); err != nil {
 		return err
 	}
 	resp.SetVersion(s.version)
 	var err error
 	buf := c.s.buffers.get(copied + fetchFrameHead + fetchFrameEach*len(slices))
 	if s.encoded, s.cuts, err = fetchFrame(buf, s.correlation, resp, slices); err != nil {
-		c.s.fetched.give(copied)
+		c.s.fetched.Give(copied)
 		return err
 	}
 	if !held { // nothing to wait for
@@ -91,7 +91,7 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 	}
 	s.free = func() {
 		release()
-		c.s.fetched.give(copied)
+		c.s.fetched.Give(copied)
 		c.s.buffers.put(s.encoded)
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/moldau-log/moldau/internal/budget"
 )
 
 // readAhead is how many whole requests wait behind the one that is handled.
@@ -59,8 +61,8 @@ type conn struct {
 	ctx      context.Context // ended when the client has gone or the door closes
 	cancel   context.CancelFunc
 	frames   chan frame
-	asked    *budget // bytes of requests held
-	waiting  *budget // bytes of encoded answers that are not written
+	asked    *budget.Budget // bytes of requests held
+	waiting  *budget.Budget // bytes of encoded answers that are not written
 	slots    chan *slot
 	checker  batchChecker // of the handler
 	// appending counts batches that are with the broker and not appended yet. Only the handler adds and waits.
@@ -73,7 +75,7 @@ func newConn(s *Server, as Listener, nc net.Conn) *conn {
 	c := &conn{s: s, net: nc, listener: as, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.checker = batchChecker{s: s}
-	c.asked, c.waiting = newBudget(s.cfg.MaxConnectionBytes), newBudget(s.cfg.MaxConnectionBytes)
+	c.asked, c.waiting = budget.New(s.cfg.MaxConnectionBytes), budget.New(s.cfg.MaxConnectionBytes)
 	return c
 }
 
@@ -123,19 +125,19 @@ func (c *conn) read() {
 
 // hold waits until the connection and the door have room for a request of n bytes.
 func (c *conn) hold(n int) error {
-	if err := c.asked.take(c.ctx, n); err != nil {
+	if err := c.asked.Take(c.ctx, n); err != nil {
 		return err
 	}
-	if err := c.s.held.take(c.ctx, n); err != nil {
-		c.asked.give(n)
+	if err := c.s.held.Take(c.ctx, n); err != nil {
+		c.asked.Give(n)
 		return err
 	}
 	return nil
 }
 
 func (c *conn) unhold(n int) {
-	c.s.held.give(n)
-	c.asked.give(n)
+	c.s.held.Give(n)
+	c.asked.Give(n)
 }
 
 // release gives a request's bytes back.
@@ -156,14 +158,14 @@ func (c *conn) ready(s *slot) error {
 		return err
 	}
 	n := cap(encoded)
-	if err := c.waiting.take(c.ctx, n); err != nil {
+	if err := c.waiting.Take(c.ctx, n); err != nil {
 		c.s.buffers.put(encoded)
 		return err
 	}
 	s.encoded, s.response = encoded, nil
 	s.sent = func() {
 		c.s.buffers.put(encoded)
-		c.waiting.give(n)
+		c.waiting.Give(n)
 	}
 	return nil
 }

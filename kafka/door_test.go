@@ -179,11 +179,9 @@ func TestCase107_ASlowRequestTimesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.closed()
-		d.s.held.mu.Lock()
-		if d.s.held.held != 0 {
-			t.Errorf("%s: %d bytes are still held", name, d.s.held.held)
+		if held := d.s.held.Held(); held != 0 {
+			t.Errorf("%s: %d bytes are still held", name, held)
 		}
-		d.s.held.mu.Unlock()
 	}
 }
 

@@ -211,10 +211,8 @@ func TestCase108_OneFetchAnswerIsHeldPerConnection(t *testing.T) {
 	read := storedLog(t, 2)
 	d := openDoor(t, Config{})
 	d.broker.onFetch = func(context.Context, broker.FetchRequest) []broker.FetchedPartition {
-		d.s.fetched.mu.Lock()
-		defer d.s.fetched.mu.Unlock()
-		if d.s.fetched.held != 0 {
-			t.Errorf("%d bytes of an earlier answer are held", d.s.fetched.held)
+		if held := d.s.fetched.Held(); held != 0 {
+			t.Errorf("%d bytes of an earlier answer are held", held)
 		}
 		return []broker.FetchedPartition{{Slice: read(0)}}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/moldau-log/moldau/internal/budget"
 	"github.com/moldau-log/moldau/internal/meter"
 )
 
@@ -25,8 +26,8 @@ type Server struct {
 	log      *slog.Logger
 	meters   *meters
 	apis     map[int16]api
-	held     *budget // request frames of all connections
-	fetched  *budget // records of fetch answers on their way
+	held     *budget.Budget // request frames of all connections
+	fetched  *budget.Budget // records of fetch answers on their way
 	sessions *fetchSessions
 	buffers  *buffers
 	software *regexp.Regexp // what a client may call itself
@@ -51,7 +52,7 @@ func New(cfg Config, b Broker, set *meter.Set, log *slog.Logger) *Server {
 func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: newBudget(cfg.MaxInFlightBytes), fetched: newBudget(cfg.MaxInFlightBytes),
+		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
 		buffers: new(buffers), conns: map[*conn]struct{}{}, addresses: map[string]int{},
 	}
 	start := time.Now()

@@ -29,6 +29,7 @@ var table = map[string]Rule{
 	"internal/vfs":       {Modules: []string{xsys}},
 	"internal/invariant": {},
 	"internal/meter":     {},
+	"internal/budget":    {},
 	"internal/sendfile":  {Modules: []string{xsys}},
 	"internal/grpcframe": {Imports: []string{"proto/moldau/v1"}, Modules: []string{grpcMod, protoMod}},
 	// L1
@@ -56,8 +57,8 @@ var table = map[string]Rule{
 	// L4
 	"broker": {Imports: join(internals, "partition", "segment", "replication/session", "replication/fetcher", "controller", "controller/placement", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5
-	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
-	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/meter", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
+	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/budget", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
+	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/budget", "internal/meter", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
 	"peer": {Imports: join(internals, "internal/sendfile", "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
 		Modules: []string{protoMod, xsys, "github.com/hashicorp/raft"}},
 	"httpapi": {Imports: []string{"broker", "cluster", "internal/meter"}, Modules: []string{"github.com/prometheus/client_golang"}},

@@ -1,0 +1,73 @@
+// Package budget bounds bytes that many connections hold at once. A front door takes before it reads and gives back when it is done; who finds no room waits, and
+// so stops reading from its own client. It starts no goroutine and is safe for many.
+package budget
+
+import (
+	"context"
+	"sync"
+)
+
+// Budget bounds bytes that are held. A request that is larger than the whole budget passes when nothing else is held.
+type Budget struct {
+	limit int64
+
+	mu    sync.Mutex // guards what follows
+	held  int64
+	freed chan struct{} // closed and replaced when bytes come back and somebody waits
+	wants int           // who waits
+}
+
+// New returns a budget of limit bytes with nothing held.
+func New(limit int) *Budget { return &Budget{limit: int64(limit), freed: make(chan struct{})} }
+
+// Take waits until n bytes fit, or ctx ends.
+func (b *Budget) Take(ctx context.Context, n int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.held > 0 && b.held+int64(n) > b.limit {
+		freed := b.freed
+		b.wants++
+		b.mu.Unlock()
+		var err error
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		b.mu.Lock()
+		b.wants--
+		if err != nil {
+			return err
+		}
+	}
+	b.held += int64(n)
+	return nil
+}
+
+// Give returns n bytes.
+func (b *Budget) Give(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= int64(n)
+	if b.wants > 0 {
+		close(b.freed)
+		b.freed = make(chan struct{})
+	}
+}
+
+// Empty waits until nothing is held.
+func (b *Budget) Empty(ctx context.Context) error {
+	// With something held, a request of the whole limit passes only when everything has come back.
+	if err := b.Take(ctx, int(b.limit)); err != nil {
+		return err
+	}
+	b.Give(int(b.limit))
+	return nil
+}
+
+// Held is the number of bytes that are held now.
+func (b *Budget) Held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
+}
