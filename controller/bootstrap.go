@@ -81,9 +81,9 @@ func refuse(format string, args ...any) BootstrapDecision {
 
 // BootstrapPlan decides how a broker becomes part of a cluster. It is pure: the same knowledge gives the same step.
 //
-// The bootstrap set is exactly the ids 0 to Expect-1, each with an empty directory, all answering "never bootstrapped". Only broker 0 forms it. The others of
-// the set start Raft empty and wait to be contacted; that is safe because every hello names the directory it is meant for, so that nobody can obtain a
-// vote that this directory has cast before. Everybody else joins through a seed that knows the leader.
+// The bootstrap set is exactly the ids 0 to Expect-1, each with an empty directory, all answering "never bootstrapped". Only broker 0 forms it, when those
+// run Raft whose votes it needs. The others of the set start Raft empty and wait to be contacted; that is safe because every hello names the directory it is
+// meant for, so that nobody can obtain a vote that this directory has cast before. Everybody else joins through a seed that knows the leader.
 func BootstrapPlan(self BootstrapSelf, answers []BootstrapAnswer) BootstrapDecision {
 	others := slices.DeleteFunc(slices.Clone(answers), func(a BootstrapAnswer) bool {
 		return a.Broker == self.Broker && a.Directory == self.Directory
@@ -174,10 +174,23 @@ func formOrWait(self BootstrapSelf, others []BootstrapAnswer) BootstrapDecision 
 	switch {
 	case len(missing) > 0:
 		return wait("broker %s of the %d that form the cluster do not answer yet", strings.Join(missing, ", "), self.Expect)
-	case self.Broker == 0:
-		return BootstrapDecision{Step: BootstrapForm, Members: members}
+	case self.Broker != 0:
+		return BootstrapDecision{Step: BootstrapStart}
+	case !canElect(members):
+		return wait("the other brokers are there and are about to start Raft")
 	}
-	return BootstrapDecision{Step: BootstrapStart}
+	return BootstrapDecision{Step: BootstrapForm, Members: members}
+}
+
+// canElect reports whether broker 0 and those of the others that run Raft are a majority of the voters-to-be.
+func canElect(members []BootstrapAnswer) bool {
+	voters, votes := voterCount(1+len(members)), 1
+	for _, m := range members[:voters-1] {
+		if m.RaftRuns {
+			votes++
+		}
+	}
+	return votes > voters/2
 }
 
 // firstConfiguration is the Raft configuration of a new cluster: the lowest ids vote, the rest of an even set follows.

@@ -11,7 +11,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 )
 
-// answerOf builds what broker id answers from a text: "empty", "old" (bootstrapped, no leader), "named" (of cluster A, no leader), "led" (of cluster A, leader known),
+// answerOf builds what broker id answers from a text: "empty", "running" (empty, and runs Raft), "old" (bootstrapped, no leader), "named" (of cluster A, no leader), "led" (of cluster A, leader known),
 // "other" (of cluster B, leader known).
 func answerOf(id int, text string) BootstrapAnswer {
 	a := BootstrapAnswer{
@@ -21,6 +21,8 @@ func answerOf(id int, text string) BootstrapAnswer {
 		},
 	}
 	switch text {
+	case "running":
+		a.RaftRuns = true
 	case "old":
 		a.Bootstrapped = true
 	case "named":
@@ -53,7 +55,8 @@ func TestBootstrapPlan(t *testing.T) {
 		"alone, id 2":             {with(self(2), func(s *BootstrapSelf) { s.Expect, s.HasSeeds = 1, false }), nil, BootstrapRefuse, "no seeds"},
 		"nobody answers":          {self(0), nil, BootstrapWait, "broker 1, 2 of the 3"},
 		"one is missing":          {self(0), []BootstrapAnswer{answerOf(0, "empty"), answerOf(1, "empty")}, BootstrapWait, "broker 2 of the 3"},
-		"all there, lowest":       {self(0), []BootstrapAnswer{answerOf(2, "empty"), answerOf(0, "empty"), answerOf(1, "empty")}, BootstrapForm, ""},
+		"all there, lowest":       {self(0), []BootstrapAnswer{answerOf(2, "empty"), answerOf(0, "empty"), answerOf(1, "empty")}, BootstrapWait, "about to start"},
+		"all there, one can vote": {self(0), []BootstrapAnswer{answerOf(2, "running"), answerOf(0, "empty"), answerOf(1, "empty")}, BootstrapForm, ""},
 		"all there, not lowest":   {self(1), []BootstrapAnswer{answerOf(0, "empty"), answerOf(2, "empty")}, BootstrapStart, ""},
 		"0 has formed":            {self(1), []BootstrapAnswer{answerOf(0, "old")}, BootstrapStart, ""},
 		"cluster without leader":  {self(1), []BootstrapAnswer{answerOf(0, "named"), answerOf(2, "named")}, BootstrapWait, "no seed knows"},

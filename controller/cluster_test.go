@@ -58,6 +58,17 @@ func TestThreeBrokersForm(t *testing.T) {
 	}
 }
 
+// The first election does not wait for a timeout: with one of an hour the cluster forms all the same.
+func TestFirstElectionDoesNotWait(t *testing.T) {
+	t.Parallel()
+	_, brokers := testCluster(t, 3)
+	for _, b := range brokers {
+		b.cfg.RaftHeartbeat, b.cfg.RaftElection = time.Hour, time.Hour
+	}
+	startAll(brokers)
+	formed(t, brokers...)
+}
+
 func TestKilledLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
 	_, brokers := testCluster(t, 3)

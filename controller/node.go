@@ -42,7 +42,8 @@ func (c *Controller) raftConfig() *raft.Config {
 	return conf
 }
 
-// startNode starts Raft on the opened files; configuration, if not nil, is the first one of a new cluster.
+// startNode starts Raft on the opened files; configuration, if not nil, is the first one of a new cluster. Who forms a cluster, and who is alone, stands for
+// election at once: there is no leader to wait for.
 func (c *Controller) startNode(configuration *raft.Configuration) error {
 	trans := newTransport(c.ports.Streams, serverAddress(c.server, c.cfg.Address), c.book, c.raftLog, c.refused)
 	conf := c.raftConfig()
@@ -61,7 +62,7 @@ func (c *Controller) startNode(configuration *raft.Configuration) error {
 	c.node.Store(n)
 	c.running.Go(func() { c.watchLeadership(n) })
 	c.running.Go(func() { c.keepCompact(n) })
-	if alone, err := n.loneVoter(c.server); err == nil && alone {
+	if alone, err := n.loneVoter(c.server); configuration != nil || err == nil && alone {
 		trans.electNow()
 	}
 	return nil

@@ -44,6 +44,7 @@ type ProbeResponse struct {
 	Directory       cluster.DirectoryID
 	Cluster         cluster.ClusterID // zero: never bootstrapped
 	Bootstrapped    bool              // has Raft state of its own
+	RaftRuns        bool              // and so it can vote
 	BootstrapExpect int32
 	LeaderAddress   string // of the Raft leader if known, host:port
 	LeaderServer    string

@@ -51,6 +51,7 @@ func (c *Controller) serveProbe(ProbeRequest) ProbeResponse {
 		Bootstrapped: c.bootstrapped(), BootstrapExpect: c.cfg.expect(),
 	}
 	if n := c.node.Load(); n != nil {
+		answer.RaftRuns = true
 		if address, id := n.raft.LeaderWithID(); id != "" {
 			to := splitServerAddress(address)
 			answer.LeaderAddress, answer.LeaderServer = to.Address, to.Server

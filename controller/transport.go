@@ -163,7 +163,7 @@ func (t *transport) relay() {
 // Consumer implements raft.Transport.
 func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
 
-// electNow makes Raft stand for election without waiting for a leader. Only a lone voter may be told so.
+// electNow makes Raft stand for election without waiting for a leader. It is for a lone voter, and for the first election of a cluster.
 func (t *transport) electNow() {
 	request := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
 	select {

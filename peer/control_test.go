@@ -56,7 +56,7 @@ func TestEveryControlMessageTravels(t *testing.T) {
 		res controller.Response
 	}{
 		{controller.ProbeRequest{From: 3, Directory: cluster.UUID{4}, BootstrapExpect: 5},
-			controller.ProbeResponse{Broker: 1, Directory: cluster.UUID{2}, Cluster: clusterA, Bootstrapped: true, BootstrapExpect: 3, LeaderAddress: "h:1", LeaderServer: "1-x"}},
+			controller.ProbeResponse{Broker: 1, Directory: cluster.UUID{2}, Cluster: clusterA, Bootstrapped: true, RaftRuns: true, BootstrapExpect: 3, LeaderAddress: "h:1", LeaderServer: "1-x"}},
 		{controller.JoinRequest{Broker: 1, Directory: cluster.UUID{2}, Address: "host:9093", Cluster: clusterA},
 			controller.JoinResponse{Code: cluster.CodeDuplicateBroker, Message: "there is one", Cluster: clusterA}},
 		{controller.ProposeRequest{Command: []byte("command")},

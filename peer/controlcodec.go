@@ -81,6 +81,7 @@ func encodeResponse(res controller.Response) (uint8, []byte, error) {
 		w.uuid(r.Directory)
 		w.uuid(r.Cluster)
 		w.flag(r.Bootstrapped)
+		w.flag(r.RaftRuns)
 		w.i32(r.BootstrapExpect)
 		w.str(r.LeaderAddress)
 		w.str(r.LeaderServer)
@@ -113,7 +114,7 @@ func decodeResponse(what uint8, b []byte) (controller.Response, error) {
 	switch what {
 	case whatProbe:
 		res = controller.ProbeResponse{
-			Broker: cluster.BrokerID(r.i32()), Directory: r.uuid(), Cluster: r.uuid(), Bootstrapped: r.flag(),
+			Broker: cluster.BrokerID(r.i32()), Directory: r.uuid(), Cluster: r.uuid(), Bootstrapped: r.flag(), RaftRuns: r.flag(),
 			BootstrapExpect: r.i32(), LeaderAddress: r.str(), LeaderServer: r.str(),
 		}
 	case whatJoin:
