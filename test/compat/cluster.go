@@ -55,7 +55,7 @@ func startCluster(ctx context.Context, bin, dir string) (*cluster, error) {
 			return nil, err
 		}
 	}
-	if err := c.healthy(ctx); err != nil {
+	if err := c.healthy(ctx, 0, -1); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -118,14 +118,19 @@ func (c *cluster) start(i int) error {
 	return nil
 }
 
-// bounce kills a random broker with SIGKILL, starts it again and waits until it is in every ISR.
+// bounce kills a random broker with SIGKILL, starts it again and waits until its new registration is in service and in every ISR. Without a look at the
+// registration the cluster would seem healthy for as long as nobody has missed the broker.
 func (c *cluster) bounce(ctx context.Context) error {
 	i := rand.IntN(brokers)
+	s, err := c.status(ctx)
+	if err != nil {
+		return err
+	}
 	c.end(c.brokers[i], syscall.SIGKILL)
 	if err := c.start(i); err != nil {
 		return err
 	}
-	return c.healthy(ctx)
+	return c.healthy(ctx, i, s.epoch(i))
 }
 
 // end sends the signal and waits for the process, at most stopWait.
@@ -148,14 +153,14 @@ func (c *cluster) stop() {
 	}
 }
 
-// healthy waits until every broker is registered and unfenced and every replica is in sync.
-func (c *cluster) healthy(ctx context.Context) error {
+// healthy waits until every broker is registered and unfenced, broker id with a later epoch than the given one, and every replica is in sync.
+func (c *cluster) healthy(ctx context.Context, id int, before int64) error {
 	ctx, cancel := context.WithTimeout(ctx, healthyWait)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := c.inService(ctx)
+		err := c.inService(ctx, id, before)
 		if err == nil {
 			return nil
 		}
@@ -167,17 +172,9 @@ func (c *cluster) healthy(ctx context.Context) error {
 	}
 }
 
-func (c *cluster) inService(ctx context.Context) error {
-	out, err := c.cli(ctx, "cluster", "status", "-o", "json")
+func (c *cluster) inService(ctx context.Context, id int, before int64) error {
+	s, err := c.status(ctx)
 	if err != nil {
-		return err
-	}
-	var s struct {
-		Brokers []struct {
-			Fenced bool `json:"fenced"`
-		} `json:"brokers"`
-	}
-	if err := json.Unmarshal(out, &s); err != nil {
 		return err
 	}
 	live := 0
@@ -189,8 +186,39 @@ func (c *cluster) inService(ctx context.Context) error {
 	if live < brokers {
 		return fmt.Errorf("%d of %d brokers are in service", live, brokers)
 	}
+	if s.epoch(id) <= before {
+		return fmt.Errorf("broker %d has not registered again", id)
+	}
 	_, err = c.cli(ctx, "cluster", "health", "--exit-when-healthy", "--timeout", "5s")
 	return err
+}
+
+// status is what is needed of `moldau cluster status`.
+type status struct {
+	Brokers []struct {
+		ID          int   `json:"broker"`
+		Fenced      bool  `json:"fenced"`
+		BrokerEpoch int64 `json:"broker_epoch"`
+	} `json:"brokers"`
+}
+
+// epoch is the epoch of a broker's registration; -1 where there is none.
+func (s status) epoch(id int) int64 {
+	for _, b := range s.Brokers {
+		if b.ID == id {
+			return b.BrokerEpoch
+		}
+	}
+	return -1
+}
+
+func (c *cluster) status(ctx context.Context) (status, error) {
+	out, err := c.cli(ctx, "cluster", "status", "-o", "json")
+	if err != nil {
+		return status{}, err
+	}
+	var s status
+	return s, json.Unmarshal(out, &s)
 }
 
 func (c *cluster) cli(ctx context.Context, args ...string) ([]byte, error) {

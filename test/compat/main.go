@@ -18,6 +18,7 @@ type options struct {
 	bin     string   // directory of the binary moldau
 	clients string   // directory of the client folders
 	only    []string // rows to run; none: all
+	caps    []string // capabilities to run; none: all
 	cache   string   // where the clients are installed
 	out     string   // file for the table, markdown
 	known   string   // file of the known failures
@@ -32,6 +33,7 @@ func main() {
 	flag.StringVar(&o.known, "known", "known.txt", "failures that do not count: client, capability, reason")
 	flag.Parse()
 	o.only = strings.Fields(os.Getenv("CLIENTS"))
+	o.caps = strings.Fields(os.Getenv("CAPABILITIES"))
 	o.keep = os.Getenv("KEEP") != ""
 	o.cache = os.Getenv("COMPAT_CACHE")
 	if o.cache == "" {
@@ -88,7 +90,7 @@ func run(ctx context.Context, o options) (int, error) {
 	t := &table{known: known}
 	for _, name := range names {
 		r := &runner{name: name, dir: filepath.Join(o.clients, name), logs: dir, cache: o.cache, cluster: c, prefix: fmt.Sprintf("%s-%d-", name, time.Now().Unix()%1_000_000)}
-		for _, result := range r.row(ctx, func(string) bool { return true }) {
+		for _, result := range r.row(ctx, func(capability string) bool { return len(o.caps) == 0 || slices.Contains(o.caps, capability) }) {
 			t.add(result)
 		}
 		if err := ctx.Err(); err != nil {

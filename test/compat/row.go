@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 const (
 	setupWait      = 15 * time.Minute  // a first setup downloads and compiles
-	capabilityWait = 120 * time.Second // a capability ends within 90 s by itself
+	capabilityWait = 120 * time.Second // a capability ends within 90 s by itself, where the row does not ask for more
 	cannot         = 77                // exit status of a client that has no such function
 )
 
@@ -46,18 +47,40 @@ func (r *runner) row(ctx context.Context, wanted func(capability string) bool) [
 		return []result{r.report("list", err, out, 0)}
 	}
 	var results []result
-	for _, capability := range strings.Fields(out.stdout) {
+	for line := range strings.Lines(out.stdout) {
+		capability, limit, err := parseCapability(line)
+		if err != nil {
+			return append(results, r.report("list", err, output{}, 0))
+		}
 		if !wanted(capability) {
 			continue
 		}
 		begin := time.Now()
-		out, err := r.script(ctx, capabilityWait, "run.sh", capability)
+		out, err := r.script(ctx, limit, "run.sh", capability)
 		results = append(results, r.report(capability, err, out, time.Since(begin)))
 		if ctx.Err() != nil {
 			break
 		}
 	}
 	return results
+}
+
+// parseCapability reads a line of run.sh list: the name, and how long it may take where that is more than usual.
+func parseCapability(line string) (name string, limit time.Duration, err error) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return "", 0, errors.New("run.sh list has an empty line")
+	}
+	limit = capabilityWait
+	for _, word := range words[1:] {
+		seconds, ok := strings.CutPrefix(word, "seconds=")
+		n, err := strconv.Atoi(seconds)
+		if !ok || err != nil || n <= 0 {
+			return "", 0, fmt.Errorf("run.sh list: %q: %q is not seconds=N", words[0], word)
+		}
+		limit = time.Duration(n) * time.Second
+	}
+	return words[0], limit, nil
 }
 
 // output is what a script has written.
