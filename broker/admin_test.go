@@ -116,7 +116,7 @@ func TestAsRefusal(t *testing.T) {
 		{controller.ErrClosed, cluster.CodeShuttingDown},
 		{errors.New("anything else"), cluster.CodeUnknown},
 	} {
-		if got := asRefusal(c.err); got.Code != c.want || got.Error() == "" {
+		if got := AsRefusal(c.err); got.Code != c.want || got.Error() == "" {
 			t.Errorf("%v: %s %q, want %s", c.err, got.Code, got.Error(), c.want)
 		}
 	}

@@ -229,7 +229,7 @@ func (b *Broker) propose(ctx context.Context, cmd cluster.Command) (cluster.Resu
 	defer cancel()
 	res, err := b.controller.Propose(ctx, cmd)
 	if err != nil {
-		return res, asRefusal(err)
+		return res, AsRefusal(err)
 	}
 	if res.Code != cluster.CodeNone {
 		return res, cluster.Refuse(res.Code, res.Message)
@@ -237,8 +237,8 @@ func (b *Broker) propose(ctx context.Context, cmd cluster.Command) (cluster.Resu
 	return res, nil
 }
 
-// asRefusal gives every error the form that doors map.
-func asRefusal(err error) *cluster.Error {
+// AsRefusal gives every error the form that doors map: the refusal in it, or what a broken-off or failed call is told.
+func AsRefusal(err error) *cluster.Error {
 	var e *cluster.Error
 	switch {
 	case errors.As(err, &e):

@@ -33,7 +33,7 @@ func (b *Broker) openFetch(ctx context.Context, req *FetchRequest, i int, out *F
 	p := &req.Partitions[i]
 	t, err := b.dataTopic(ctx, p.Topic)
 	if err != nil {
-		refuseFetch(out, asRefusal(err))
+		refuseFetch(out, AsRefusal(err))
 		return nil
 	}
 	out.Topic = t.ID

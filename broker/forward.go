@@ -75,7 +75,7 @@ func (b *Broker) deleteRecordsHere(ctx context.Context, q deleteRecordsQuestion)
 	}
 	start, err := b.DeleteRecords(ctx, TopicRef{ID: q.Partition.Topic}, q.Partition.Partition, q.Before)
 	if err != nil {
-		e := asRefusal(err)
+		e := AsRefusal(err)
 		return deleteRecordsAnswer{Start: -1, Code: e.Code, Message: e.Message}
 	}
 	return deleteRecordsAnswer{Start: start}

@@ -23,7 +23,7 @@ func (b *Broker) ListOffsets(ctx context.Context, queries []OffsetQuery) []Offse
 func (b *Broker) listOffset(ctx context.Context, q OffsetQuery) OffsetAnswer {
 	t, err := b.dataTopic(ctx, q.Topic)
 	if err != nil {
-		return refusedOffset(asRefusal(err))
+		return refusedOffset(AsRefusal(err))
 	}
 	r, refusal := b.leaderSoon(ctx, t, q.Partition)
 	if refusal != nil {

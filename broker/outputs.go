@@ -143,7 +143,7 @@ func (o *outputs) alter(ctx context.Context, changes []cluster.ISRChange) {
 		item := cluster.ItemResult{Code: cluster.CodeTimedOut}
 		switch {
 		case err != nil:
-			item.Code = asRefusal(err).Code
+			item.Code = AsRefusal(err).Code
 		case res.Code != cluster.CodeNone:
 			item.Code = res.Code
 		case i < len(res.Items):

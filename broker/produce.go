@@ -27,7 +27,7 @@ func (b *Broker) Produce(req ProduceRequest, done func(ProduceResult)) {
 func (b *Broker) produceUnknown(req ProduceRequest, done func(ProduceResult)) {
 	t, err := b.dataTopic(b.ctx, req.Topic)
 	if err != nil {
-		done(refusedProduce(asRefusal(err)))
+		done(refusedProduce(AsRefusal(err)))
 		return
 	}
 	b.produce(t, req, done)

@@ -47,7 +47,7 @@ func (b *Broker) dataTopic(ctx context.Context, ref TopicRef) (*cluster.Topic, e
 		return t, err
 	}
 	_, err = b.CreateTopic(ctx, TopicSpec{Name: ref.Name, Partitions: -1, ReplicationFactor: -1})
-	if err != nil && asRefusal(err).Code != cluster.CodeTopicExists { // somebody else was faster
+	if err != nil && AsRefusal(err).Code != cluster.CodeTopicExists { // somebody else was faster
 		return nil, err
 	}
 	return b.Topic(ctx, ref)

@@ -32,7 +32,11 @@ type GroupBatch struct {
 }
 
 // GroupRecord is one change of a group's durable state. The set is closed.
-type GroupRecord interface{ groupRecord() }
+type GroupRecord interface {
+	// GroupID names the group that the record belongs to.
+	GroupID() string
+	groupRecord()
+}
 
 // GroupState replaces the whole durable state of a group: enough for a new coordinator to go on in the same generation.
 type GroupState struct {
@@ -88,6 +92,18 @@ type OffsetDeleted struct {
 	Group     string
 	Partition TopicPartition
 }
+
+// GroupID implements GroupRecord.
+func (r GroupState) GroupID() string { return r.Group }
+
+// GroupID implements GroupRecord.
+func (r GroupDeleted) GroupID() string { return r.Group }
+
+// GroupID implements GroupRecord.
+func (r OffsetCommitted) GroupID() string { return r.Group }
+
+// GroupID implements GroupRecord.
+func (r OffsetDeleted) GroupID() string { return r.Group }
 
 func (GroupState) groupRecord()      {}
 func (GroupDeleted) groupRecord()    {}

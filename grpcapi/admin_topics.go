@@ -94,7 +94,7 @@ func (a *adminService) DescribeTopics(ctx context.Context, req *moldauv1.Describ
 		topics = append(topics, t)
 		var d *moldauv1.TopicDescription
 		if err != nil {
-			d = &moldauv1.TopicDescription{Topic: r.GetTopic(), TopicId: r.GetTopicId(), Error: a.refusal(ctx, asRefusal(err))}
+			d = &moldauv1.TopicDescription{Topic: r.GetTopic(), TopicId: r.GetTopicId(), Error: a.refusal(ctx, broker.AsRefusal(err))}
 		}
 		refused = append(refused, d)
 	}

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strconv"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 )
@@ -110,18 +110,6 @@ func wireCode(c cluster.Code) moldauv1.ErrorCode {
 	return moldauv1.ErrorCode_ERROR_CODE_UNKNOWN
 }
 
-// asRefusal finds the refusal in an error. Anything else is an internal failure, and a call that ran out of time is told so.
-func asRefusal(err error) *cluster.Error {
-	var e *cluster.Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return cluster.Refuse(cluster.CodeTimedOut, err.Error())
-	}
-	return cluster.Refuse(cluster.CodeUnknown, err.Error())
-}
-
 // isRedirect reports whether the refusal sends the client to another broker.
 func isRedirect(c cluster.Code) bool {
 	return c == cluster.CodeNotLeader || c == cluster.CodeFencedLeaderEpoch || c == cluster.CodeNotCoordinator || c == cluster.CodeNotController
@@ -149,7 +137,7 @@ func (s *Server) status(ctx context.Context, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
-	e := asRefusal(err)
+	e := broker.AsRefusal(err)
 	d := dispositions[e.Code]
 	info := &errdetails.ErrorInfo{Reason: e.Code.String(), Domain: errorDomain}
 	if isRedirect(e.Code) && e.Leader != cluster.NoBroker {

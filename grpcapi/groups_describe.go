@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
@@ -20,7 +21,7 @@ func (g *groupService) DescribeGroups(ctx context.Context, req *moldauv1.Describ
 		id, err := g.broker.Coordinator(name)
 		switch {
 		case err != nil:
-			out[i] = &moldauv1.GroupDescription{Group: name, Error: g.refusal(ctx, asRefusal(err))}
+			out[i] = &moldauv1.GroupDescription{Group: name, Error: g.refusal(ctx, broker.AsRefusal(err))}
 		case g.elsewhere(ctx, id):
 			there[id] = append(there[id], i)
 		default:
@@ -55,7 +56,7 @@ func (g *groupService) DescribeGroups(ctx context.Context, req *moldauv1.Describ
 func (g *groupService) describeHere(ctx context.Context, name string) *moldauv1.GroupDescription {
 	d, err := g.groups.Describe(ctx, name)
 	if err != nil {
-		return &moldauv1.GroupDescription{Group: name, Error: g.refusal(ctx, asRefusal(g.withCoordinator(name, err)))}
+		return &moldauv1.GroupDescription{Group: name, Error: g.refusal(ctx, broker.AsRefusal(g.withCoordinator(name, err)))}
 	}
 	img := g.broker.Image()
 	out := &moldauv1.GroupDescription{

@@ -39,11 +39,11 @@ func (s *Server) resolve(ctx context.Context, name, id string, partition int32) 
 	n := named{partition: partition}
 	var err error
 	if n.ref, err = topicRef(name, id); err != nil {
-		n.err = asRefusal(err)
+		n.err = broker.AsRefusal(err)
 		return n
 	}
 	if n.topic, err = s.broker.Topic(ctx, n.ref); err != nil {
-		n.topic, n.err = nil, asRefusal(err)
+		n.topic, n.err = nil, broker.AsRefusal(err)
 		return n
 	}
 	if partition < 0 || partition >= n.topic.Partitions {

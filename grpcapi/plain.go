@@ -144,7 +144,7 @@ func (l *logService) build(t *cluster.Topic, req *moldauv1.ProduceRecordsRequest
 
 func (l *logService) produceHere(ctx context.Context, t *cluster.Topic, partition int32, req *moldauv1.ProduceRecordsRequest, batch []byte) (int64, *cluster.Error) {
 	if err := l.budget.Take(ctx, len(batch)); err != nil {
-		return -1, asRefusal(err)
+		return -1, broker.AsRefusal(err)
 	}
 	done := make(chan broker.ProduceResult, 1)
 	l.broker.Produce(broker.ProduceRequest{

@@ -107,7 +107,7 @@ func (p *produceCall) refuse(req *kmsg.ProduceRequest, ref broker.TopicRef, batc
 		return cluster.Refuse(cluster.CodeInvalidRequest, "acks is -1, 0 or 1")
 	case ref.ID.IsZero():
 		if err := cluster.ParseTopicName(ref.Name); err != nil {
-			return asRefusal(err)
+			return broker.AsRefusal(err)
 		}
 	}
 	e, blamed := p.c.checker.check(ref, batch)

@@ -87,7 +87,7 @@ func (c *conn) namedTopic(ctx context.Context, in *kmsg.MetadataRequestTopic, cr
 		out.Topic, out.TopicID = kmsg.StringPtr(t.Name), [16]byte(t.ID)
 		return out
 	}
-	out.ErrorCode = wire(asRefusal(err).Code)
+	out.ErrorCode = wire(broker.AsRefusal(err).Code)
 	if nameErr := cluster.ParseTopicName(ref.Name); nameErr != nil {
 		out.ErrorCode = errInvalidTopic
 	}

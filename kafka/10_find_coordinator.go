@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
 )
 
@@ -51,7 +52,7 @@ func (c *conn) coordinator(kind int8, key string) kmsg.FindCoordinatorResponseCo
 	}
 	id, err := c.s.broker.Coordinator(key)
 	if err != nil {
-		e := asRefusal(err)
+		e := broker.AsRefusal(err)
 		return refuse(wireGroup(e.Code), e.Error())
 	}
 	b, ok := c.broker(c.s.broker.Image(), cluster.BrokerID(id))

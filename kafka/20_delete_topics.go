@@ -34,7 +34,7 @@ func (c *conn) deleteTopics(ctx context.Context, req *kmsg.DeleteTopicsRequest, 
 		}
 		out.ErrorCode, out.ErrorMessage = s.refuse(err)
 		if err != nil {
-			out.ErrorCode = c.wireTopic(ref, asRefusal(err).Code)
+			out.ErrorCode = c.wireTopic(ref, broker.AsRefusal(err).Code)
 		}
 		resp.Topics = append(resp.Topics, out)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/moldau-log/moldau/broker"
 )
 
 // InitProducerId (22), versions 0 to 5: an id for an idempotent producer.
@@ -21,7 +23,7 @@ func (c *conn) initProducerID(ctx context.Context, req *kmsg.InitProducerIDReque
 	}
 	id, epoch, err := c.s.broker.InitProducerID(ctx)
 	if err != nil {
-		resp.ErrorCode = wireGroup(asRefusal(err).Code) // clients treat the broker that they ask as a coordinator
+		resp.ErrorCode = wireGroup(broker.AsRefusal(err).Code) // clients treat the broker that they ask as a coordinator
 		s.outcome = errorLabel(resp.ErrorCode)
 		return resp, nil
 	}

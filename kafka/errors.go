@@ -1,9 +1,7 @@
 package kafka
 
 import (
-	"context"
-	"errors"
-
+	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
 )
 
@@ -165,24 +163,12 @@ func wireGroup(c cluster.Code) int16 {
 	return wire(c)
 }
 
-// asRefusal finds the refusal in an error. Anything else is an internal failure, and a call that ran out of time is told so.
-func asRefusal(err error) *cluster.Error {
-	var e *cluster.Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return cluster.Refuse(cluster.CodeTimedOut, err.Error())
-	}
-	return cluster.Refuse(cluster.CodeUnknown, err.Error())
-}
-
 // refused gives the number and the message of an error; a nil error is success.
 func refused(err error) (code int16, message *string) {
 	if err == nil {
 		return errNone, nil
 	}
-	e := asRefusal(err)
+	e := broker.AsRefusal(err)
 	text := e.Error()
 	return wire(e.Code), &text
 }

@@ -15,7 +15,7 @@ func (s *slot) coordinatorError(err error) (code int16, message *string) {
 	if err == nil {
 		return errNone, nil
 	}
-	e := asRefusal(err)
+	e := broker.AsRefusal(err)
 	text := e.Error()
 	return s.note(wireGroup(e.Code)), &text
 }
@@ -41,7 +41,7 @@ func (c *conn) topicOf(ctx context.Context, id [16]byte, name string) (*cluster.
 	ref := broker.TopicRef{ID: cluster.TopicID(id), Name: name}
 	t, err := c.s.broker.Topic(ctx, ref)
 	if err != nil {
-		return nil, c.wireTopic(ref, asRefusal(err).Code)
+		return nil, c.wireTopic(ref, broker.AsRefusal(err).Code)
 	}
 	return t, errNone
 }

@@ -138,7 +138,7 @@ func (c *Coordinator) Loaded(env group.Env, l Load, content ShardContent) {
 
 // replay puts one record of the content in its group.
 func (sh *shard) replay(config group.Config, r cluster.GroupRecord) {
-	name := group.RecordGroup(r)
+	name := r.GroupID()
 	e := sh.groups[name]
 	if e == nil {
 		e = &entry{shard: sh, group: group.New(name, config), index: -1}

@@ -253,18 +253,3 @@ func RecordSize(record cluster.GroupRecord) int {
 	}
 	return fixed
 }
-
-// RecordGroup names the group that a record belongs to.
-func RecordGroup(record cluster.GroupRecord) string {
-	switch r := record.(type) {
-	case cluster.GroupState:
-		return r.Group
-	case cluster.GroupDeleted:
-		return r.Group
-	case cluster.OffsetCommitted:
-		return r.Group
-	case cluster.OffsetDeleted:
-		return r.Group
-	}
-	return ""
-}

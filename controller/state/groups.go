@@ -244,24 +244,10 @@ func (a *apply) hasPartition(tp cluster.TopicPartition) bool {
 // inShard reports whether all records are of groups that belong to the batch's shard.
 func inShard(b *cluster.GroupBatch) bool {
 	for _, rec := range b.Records {
-		group := groupOf(rec)
+		group := rec.GroupID()
 		if len(group) > cluster.MaxGroupIDLen || cluster.ShardOf(group) != b.Shard {
 			return false
 		}
 	}
 	return true
-}
-
-func groupOf(rec cluster.GroupRecord) string {
-	switch r := rec.(type) {
-	case cluster.GroupState:
-		return r.Group
-	case cluster.GroupDeleted:
-		return r.Group
-	case cluster.OffsetCommitted:
-		return r.Group
-	case cluster.OffsetDeleted:
-		return r.Group
-	}
-	return ""
 }
