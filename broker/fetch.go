@@ -38,6 +38,10 @@ func (b *Broker) openFetch(ctx context.Context, req *FetchRequest, i int, out *F
 	}
 	out.Topic = t.ID
 	r, refusal := b.leader(t, p.Partition)
+	if refusal != nil && req.Patient {
+		r, refusal = b.leaderSoon(ctx, t, p.Partition)
+		req.Patient = !b.awaited(refusal) // one wait in vain is enough for a request
+	}
 	tp := cluster.TopicPartition{Topic: t.ID, Partition: p.Partition}
 	if refusal != nil && refusal.Code == cluster.CodeNotLeader && req.Followers {
 		if f, ok := b.partitions.Get(tp); ok && f.Role() == partition.RoleFollower {

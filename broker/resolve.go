@@ -81,14 +81,14 @@ const (
 // leaderSoon is leader for callers that have a goroutine to spare. Who would be told to ask this very broker waits for it instead, bounded.
 func (b *Broker) leaderSoon(ctx context.Context, t *cluster.Topic, p int32) (*partition.Runner, *cluster.Error) {
 	r, refusal := b.leader(t, p)
-	if refusal == nil || refusal.Code != cluster.CodeNotLeader || refusal.Leader != b.id {
+	if !b.awaited(refusal) {
 		return r, refusal
 	}
 	ctx, cancel := context.WithTimeout(ctx, leadershipWait)
 	defer cancel()
 	tick := time.NewTicker(leadershipPoll)
 	defer tick.Stop()
-	for refusal != nil && refusal.Code == cluster.CodeNotLeader && refusal.Leader == b.id {
+	for b.awaited(refusal) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -97,6 +97,11 @@ func (b *Broker) leaderSoon(ctx context.Context, t *cluster.Topic, p int32) (*pa
 		r, refusal = b.leader(t, p)
 	}
 	return r, refusal
+}
+
+// awaited reports whether a refusal by leader tells the client to ask this very broker: its replica is still being opened.
+func (b *Broker) awaited(refusal *cluster.Error) bool {
+	return refusal != nil && refusal.Code == cluster.CodeNotLeader && refusal.Leader == b.id
 }
 
 // leader finds the local replica of a partition if it leads. The refusal names who leads as far as this broker knows.

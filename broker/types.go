@@ -39,8 +39,8 @@ type ProduceRequest struct {
 	Release func() // called once when the bytes are no longer needed: after the append, before a waiting request is answered
 	Acks    Acks
 	Timeout time.Duration // bounded by MaxProduceTimeout; on expiry the answer is CodeTimedOut, outcome unknown
-	// Patient lets Produce block its caller for up to a second while the metadata says that this broker leads and its replica is not there yet. It is for
-	// requests whose client does not retry, and which hold nobody else up.
+	// Patient lets Produce block its caller for up to a second while the metadata says that this broker leads and its replica is not there yet, as after the
+	// topic was created. It is for clients that do not try again, or only after a pause.
 	Patient bool
 }
 
@@ -68,6 +68,8 @@ type FetchRequest struct {
 	// in-sync follower in this one instead of answering with records (KIP-392).
 	Followers bool
 	Rack      string
+	// Patient lets Fetch wait for up to a second while the metadata says that this broker leads and its replica is not there yet.
+	Patient bool
 }
 
 // FetchPartition is one partition of a FetchRequest.

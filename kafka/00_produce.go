@@ -30,6 +30,7 @@ type produceCall struct {
 	answers  atomic.Int32 // partitions without an answer
 	users    atomic.Int32 // who still needs the frame
 	acks     broker.Acks
+	waited   atomic.Bool // a partition's leader was waited for in vain; the others are not waited for
 }
 
 func (c *conn) produce(s *slot, req *kmsg.ProduceRequest, frame []byte) error {
@@ -90,9 +91,12 @@ func (p *produceCall) one(req *kmsg.ProduceRequest, ref broker.TopicRef, in *kms
 	}
 	p.c.s.broker.Produce(broker.ProduceRequest{
 		Topic: ref, Partition: in.Partition, LeaderEpoch: record.NoEpoch, Batch: in.Records, Acks: p.acks,
-		Timeout: time.Duration(req.TimeoutMillis) * time.Millisecond, Release: release,
+		Timeout: time.Duration(req.TimeoutMillis) * time.Millisecond, Release: release, Patient: !p.waited.Load(),
 	}, func(r broker.ProduceResult) {
 		release() // a refusal may come without it
+		if r.Code == cluster.CodeNotLeader && r.Leader == p.c.s.broker.ID() {
+			p.waited.Store(true)
+		}
 		p.answer(ref, out, r)
 	})
 }

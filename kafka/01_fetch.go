@@ -114,7 +114,7 @@ func releaseAll(parts []broker.FetchedPartition) {
 func (c *conn) fetchRequest(ctx context.Context, req *kmsg.FetchRequest, plan *fetchPlan) broker.FetchRequest {
 	out := broker.FetchRequest{
 		MinBytes: int(req.MinBytes), MaxBytes: min(max(int(req.MaxBytes), 0), c.s.cfg.MaxFetchBytes), MaxWait: time.Duration(req.MaxWaitMillis) * time.Millisecond,
-		Followers: req.Version >= firstFollowerFetch, Rack: req.Rack, Partitions: make([]broker.FetchPartition, 0, len(plan.partitions)),
+		Followers: req.Version >= firstFollowerFetch, Rack: req.Rack, Patient: true, Partitions: make([]broker.FetchPartition, 0, len(plan.partitions)),
 	}
 	var ref broker.TopicRef
 	for i := range plan.partitions {
