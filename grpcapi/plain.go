@@ -135,8 +135,7 @@ func (l *logService) build(t *cluster.Topic, req *moldauv1.ProduceRecordsRequest
 	if err != nil {
 		return nil, cluster.Refuse(cluster.CodeInvalidRecord, err.Error())
 	}
-	checker := batchChecker{s: l.Server}
-	if e := checker.check(broker.TopicRef{ID: t.ID}, batch.Bytes()); e != nil {
+	if e, _ := l.admission().Check(t.ID, "", batch.Bytes()); e != nil {
 		return nil, e
 	}
 	return batch.Bytes(), nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/admission"
 	"github.com/moldau-log/moldau/internal/budget"
 	"github.com/moldau-log/moldau/internal/grpcframe"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
@@ -32,7 +33,7 @@ type produceStream struct {
 	ctx     context.Context
 	window  *budget.Budget // bytes unanswered on this stream
 	unread  *budget.Budget // batches whose result is not sent yet
-	checker batchChecker
+	checker *admission.Checker
 	wake    chan struct{} // capacity 1: results wait, or taking has ended
 
 	mu      sync.Mutex // guards what follows
@@ -48,7 +49,7 @@ func (l *logService) Produce(stream grpc.BidiStreamingServer[moldauv1.ProduceReq
 		s: l.Server, stream: stream, ctx: stream.Context(), window: budget.New(l.cfg.WindowBytes), unread: budget.New(maxUnreadResults),
 		wake: make(chan struct{}, 1),
 	}
-	p.checker = batchChecker{s: l.Server}
+	p.checker = l.admission()
 	if err := stream.SendMsg(&grpcframe.Results{WindowBytes: int64(l.cfg.WindowBytes)}); err != nil {
 		return err
 	}
@@ -177,7 +178,8 @@ func (p *produceStream) refuse(f *grpcframe.Produce, ref broker.TopicRef, batch 
 	case f.Acks < 0 || f.Acks > moldauv1.Acks_ACKS_NONE:
 		return cluster.Refuse(cluster.CodeInvalidRequest, fmt.Sprintf("acks %d is unknown", f.Acks))
 	}
-	return p.checker.check(ref, *batch)
+	e, _ := p.checker.Check(ref.ID, ref.Name, *batch)
+	return e
 }
 
 // answer queues a result. It never blocks.

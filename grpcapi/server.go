@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/moldau-log/moldau/internal/admission"
 	"github.com/moldau-log/moldau/internal/budget"
 	"github.com/moldau-log/moldau/internal/grpcframe"
 	"github.com/moldau-log/moldau/internal/meter"
@@ -95,6 +96,11 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 		reflection.Register(s.grpc)
 	}
 	return s
+}
+
+// admission is what looks at the batches of one goroutine.
+func (s *Server) admission() *admission.Checker {
+	return admission.NewChecker(admission.Config{Image: s.broker.Image, MaxDecompressed: s.cfg.MaxDecompressedBytes, Now: s.cfg.Now})
 }
 
 // Serve accepts connections until Stop, which makes it return nil, or until the listener fails.

@@ -114,7 +114,7 @@ func (p *produceCall) refuse(req *kmsg.ProduceRequest, ref broker.TopicRef, batc
 			return broker.AsRefusal(err)
 		}
 	}
-	e, blamed := p.c.checker.check(ref, batch)
+	e, blamed := p.c.checker.Check(ref.ID, ref.Name, batch)
 	for _, index := range blamed {
 		out.ErrorRecords = append(out.ErrorRecords, kmsg.ProduceResponseTopicPartitionErrorRecord{RelativeOffset: index, ErrorMessage: &e.Message})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/moldau-log/moldau/internal/admission"
 	"github.com/moldau-log/moldau/internal/budget"
 )
 
@@ -64,7 +65,7 @@ type conn struct {
 	asked    *budget.Budget // bytes of requests held
 	waiting  *budget.Budget // bytes of encoded answers that are not written
 	slots    chan *slot
-	checker  batchChecker // of the handler
+	checker  *admission.Checker // of the handler
 	// appending counts batches that are with the broker and not appended yet. Only the handler adds and waits.
 	appending sync.WaitGroup
 	dead      chan struct{} // closed when a handler has panicked: its answer will not come
@@ -74,7 +75,7 @@ type conn struct {
 func newConn(s *Server, as Listener, nc net.Conn) *conn {
 	c := &conn{s: s, net: nc, listener: as, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.checker = batchChecker{s: s}
+	c.checker = s.admission()
 	c.asked, c.waiting = budget.New(s.cfg.MaxConnectionBytes), budget.New(s.cfg.MaxConnectionBytes)
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/moldau-log/moldau/internal/admission"
 	"github.com/moldau-log/moldau/internal/budget"
 	"github.com/moldau-log/moldau/internal/meter"
 )
@@ -62,6 +63,11 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 	s.gateway = defaultGateway()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
+}
+
+// admission is what looks at the batches of one goroutine.
+func (s *Server) admission() *admission.Checker {
+	return admission.NewChecker(admission.Config{Image: s.broker.Image, MaxDecompressed: s.cfg.MaxDecompressedBytes, Now: s.cfg.Now})
 }
 
 // Serve accepts connections until Stop, which makes it return nil, or until the listener fails.

@@ -35,6 +35,7 @@ var table = map[string]Rule{
 	// L1
 	"cluster": {Imports: []string{"record"}, Modules: []string{radix}},
 	// L2
+	"internal/admission":        {Imports: []string{"record", "cluster"}},
 	"segment":                   {Imports: join(internals, "record")},
 	"replication":               {Pure: true, Imports: []string{"record", "cluster", "replication/session"}},
 	"replication/session":       {Pure: true, Imports: []string{"record", "cluster"}},
@@ -57,8 +58,8 @@ var table = map[string]Rule{
 	// L4
 	"broker": {Imports: join(internals, "partition", "segment", "replication/session", "replication/fetcher", "controller", "controller/placement", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5
-	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/budget", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
-	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/budget", "internal/meter", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
+	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
+	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
 	"peer": {Imports: join(internals, "internal/sendfile", "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
 		Modules: []string{protoMod, xsys, "github.com/hashicorp/raft"}},
 	"httpapi": {Imports: []string{"broker", "cluster", "internal/meter"}, Modules: []string{"github.com/prometheus/client_golang"}},

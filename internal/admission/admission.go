@@ -1,4 +1,4 @@
-package kafka
+package admission
 
 import (
 	"errors"
@@ -6,18 +6,26 @@ import (
 	"math"
 	"time"
 
-	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/record"
 )
 
-// batchChecker checks the batches of one goroutine against the limits of their topics. It remembers the limits for as long as the metadata
-// does not change.
-type batchChecker struct {
-	s      *Server
-	image  *cluster.Image
+// Checker checks the batches of one goroutine against the limits of their topics. It remembers the limits for as long as the metadata does not change.
+type Checker struct {
+	cfg    Config
+	image  *cluster.Image // the one that topics belong to
 	topics map[cluster.TopicID]topicLimits
 }
+
+// Config is what a door gives to its Checkers.
+type Config struct {
+	Image           func() *cluster.Image // the newest metadata
+	MaxDecompressed int                   // the bound on one decompressed batch, in bytes
+	Now             func() time.Time      // the wall clock
+}
+
+// NewChecker returns a Checker for one goroutine.
+func NewChecker(cfg Config) *Checker { return &Checker{cfg: cfg} }
 
 // topicLimits are what a topic's configuration says about batches.
 type topicLimits struct {
@@ -28,10 +36,10 @@ type topicLimits struct {
 	before, after time.Duration
 }
 
-// check refuses what may not enter a log, and gives the indexes of the records that are to blame, if single ones are. It corrects a wrong maximum timestamp in place, so the
-// caller holds the only reference.
-func (c *batchChecker) check(ref broker.TopicRef, raw []byte) (*cluster.Error, []int32) {
-	limits := c.limits(ref)
+// Check refuses what may not enter the log of a topic, which is named by id, or by name where the id is zero. Where single records are to blame it gives their
+// indexes. It corrects a wrong maximum timestamp in place, so the caller holds the only reference to the batch.
+func (c *Checker) Check(id cluster.TopicID, name string, raw []byte) (refusal *cluster.Error, blamed []int32) {
+	limits := c.limits(id, name)
 	if int64(len(raw)) > limits.maxBytes {
 		return cluster.Refuse(cluster.CodeTooLarge, fmt.Sprintf(
 			"batch of %d bytes is larger than max.message.bytes=%d of topic %s; send smaller batches or raise it", len(raw), limits.maxBytes, limits.name)), nil
@@ -56,10 +64,10 @@ func (c *batchChecker) check(ref broker.TopicRef, raw []byte) (*cluster.Error, [
 	return nil, nil
 }
 
-func (c *batchChecker) recordLimits(t *topicLimits) record.Limits {
-	lim := record.Limits{MaxDecompressed: c.s.cfg.MaxDecompressedBytes, RequireKeys: t.requireKeys}
+func (c *Checker) recordLimits(t *topicLimits) record.Limits {
+	lim := record.Limits{MaxDecompressed: c.cfg.MaxDecompressed, RequireKeys: t.requireKeys}
 	if t.createTime {
-		now := c.s.cfg.Now()
+		now := c.cfg.Now()
 		if t.before < now.Sub(time.Unix(0, 0)) {
 			lim.MinTimestamp = now.Add(-t.before).UnixMilli()
 		}
@@ -71,20 +79,20 @@ func (c *batchChecker) recordLimits(t *topicLimits) record.Limits {
 }
 
 // limits returns the topic's limits; those of the defaults for a topic that is not there, which the broker will refuse or create.
-func (c *batchChecker) limits(ref broker.TopicRef) topicLimits {
-	image := c.s.broker.Image()
+func (c *Checker) limits(id cluster.TopicID, name string) topicLimits {
+	image := c.cfg.Image()
 	if image != c.image {
 		c.image, c.topics = image, map[cluster.TopicID]topicLimits{}
 	}
-	if l, ok := c.topics[ref.ID]; ok && !ref.ID.IsZero() {
+	if l, ok := c.topics[id]; ok && !id.IsZero() {
 		return l
 	}
-	t, ok := image.Topic(ref.ID)
-	if ref.ID.IsZero() {
-		t, ok = image.TopicByName(ref.Name)
+	t, ok := image.Topic(id)
+	if id.IsZero() {
+		t, ok = image.TopicByName(name)
 	}
 	if !ok {
-		return limitsOf(ref.Name, cluster.DefaultTopicConfig())
+		return limitsOf(name, cluster.DefaultTopicConfig())
 	}
 	l := limitsOf(t.Name, image.TopicConfig(t))
 	c.topics[t.ID] = l
