@@ -35,7 +35,7 @@ short: ## the tests without processes
 
 .PHONY: race
 race: ## the concurrent packages under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) ./segment/... ./partition/... ./replication/... ./peer/... ./controller/... ./consumergroup/... ./broker/... ./grpcapi/... ./client/... ./internal/...
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) ./segment/... ./partition/... ./replication/... ./peer/... ./controller/... ./consumergroup/... ./broker/... ./grpcapi/... ./kafka/... ./client/... ./internal/...
 
 .PHONY: demo
 demo: build ## three brokers, a topic, produce with acks=isr, a group, the leader killed in the middle: nothing is missing

@@ -28,7 +28,7 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (CreatedTopic,
 		return CreatedTopic{}, err
 	}
 	notes := append(notEnforced(configs), notReached(configs, len(assignment[0]))...)
-	cmd := cluster.CreateTopic{ID: newTopicID(), Name: spec.Name, Assignment: assignment, Configs: configs, CreatedMs: b.clock.WallMs()}
+	cmd := cluster.CreateTopic{ID: cluster.DrawUUID(crand.Read), Name: spec.Name, Assignment: assignment, Configs: configs, CreatedMs: b.clock.WallMs()}
 	if spec.ValidateOnly {
 		return CreatedTopic{Topic: cluster.Topic{
 			Name: spec.Name, Partitions: int32(len(assignment)), ReplicationFactor: int16(len(assignment[0])), Configs: configs,
@@ -133,9 +133,4 @@ func (b *Broker) AddPartitions(ctx context.Context, ref TopicRef, total int32, a
 	}
 	_, err = b.propose(ctx, cluster.AddPartitions{Topic: t.ID, Have: t.Partitions, Assignment: assignment})
 	return err
-}
-
-func newTopicID() (id cluster.TopicID) {
-	crand.Read(id[:]) // never fails, see crypto/rand
-	return id
 }

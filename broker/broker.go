@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,7 +93,7 @@ func New(o Options) (*Broker, error) {
 		again: make(chan struct{}, 1),
 		meters: meters{
 			produced: o.Meter.Counter("moldau_produced_bytes_total", "Bytes of record batches appended by producers.", "topic"),
-			fetched:  o.Meter.Counter("moldau_fetched_bytes_total", "Bytes of record batches given to readers.", "topic", "source"),
+			fetched:  o.Meter.Counter("moldau_fetched_bytes_total", "Bytes of record batches sent to readers.", "topic", "source"),
 			elections: o.Meter.Counter("moldau_leader_elections_total",
 				"Elections that this broker won; unclean ones can lose acknowledged records.", "kind"),
 		},
@@ -114,7 +115,7 @@ func New(o Options) (*Broker, error) {
 		Log:         coordinatorLog{o.Controller},
 		Topics:      func() consumergroup.Topics { return b.Image() },
 		LeaseValid:  b.inContact,
-		NewMemberID: func() string { return newTopicID().String() },
+		NewMemberID: func() string { return cluster.DrawUUID(crand.Read).String() },
 		Lag:         b,
 		Meter:       o.Meter,
 		Logger:      o.Log,

@@ -112,7 +112,6 @@ func (b *Broker) read(req FetchRequest, runners []*partition.Runner, out []Fetch
 		}
 	}
 	if failed || total >= req.MinBytes || req.MaxWait <= 0 {
-		b.countFetched(out)
 		return true
 	}
 	for i := range out {
@@ -177,14 +176,9 @@ func (b *Broker) await(ctx context.Context, req FetchRequest, runners []*partiti
 	}
 }
 
-func (b *Broker) countFetched(out []FetchedPartition) {
-	img := b.Image()
-	for i := range out {
-		if out[i].Slice == nil {
-			continue
-		}
-		if t, ok := img.Topic(out[i].Topic); ok {
-			b.meters.fetched.With(t.Name, "consumer").Add(int64(out[i].Slice.Len()))
-		}
+// CountFetched counts bytes of a topic's batches that a front door has written to a reader: what was planned is less than that when the reader goes away.
+func (b *Broker) CountFetched(topic cluster.TopicID, bytes int) {
+	if t, ok := b.Image().Topic(topic); ok {
+		b.meters.fetched.With(t.Name, "consumer").Add(int64(bytes))
 	}
 }

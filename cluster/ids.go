@@ -55,6 +55,18 @@ type ClusterID = UUID
 // IsZero reports whether u names nothing.
 func (u UUID) IsZero() bool { return u == UUID{} }
 
+// DrawUUID makes a UUID of what random, such as rand.Read, fills in. It is never zero, and its printed form does not begin with '-': command lines would take it
+// for a flag, and Kafka avoids those too.
+func DrawUUID(random func([]byte) (int, error)) UUID {
+	for {
+		var u UUID
+		_, _ = random(u[:]) // crypto/rand never fails
+		if !u.IsZero() && u.String()[0] != '-' {
+			return u
+		}
+	}
+}
+
 // String gives the 22-character unpadded URL-safe base64 form, the form in which Kafka's tools print ids.
 func (u UUID) String() string { return base64.RawURLEncoding.EncodeToString(u[:]) }
 

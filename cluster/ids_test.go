@@ -26,6 +26,23 @@ func TestUUIDText(t *testing.T) {
 	}
 }
 
+// Ids that are printed begin with no dash, and are not zero, whatever chance says.
+func TestDrawUUID_NoDashAndNotZero(t *testing.T) {
+	draws := []byte{0, 0xf8, 0xfb, 0xfc} // all zeros, the first and the last of those that print a dash, and the one behind it
+	n := 0
+	got := DrawUUID(func(b []byte) (int, error) {
+		b[0] = draws[n]
+		n++
+		return len(b), nil
+	})
+	if n != len(draws) || got != (UUID{0xfc}) || got.String()[0] != '_' {
+		t.Errorf("%v after %d draws", got, n)
+	}
+	if got := (UUID{0xf8}).String(); got[0] != '-' {
+		t.Errorf("%s begins with no dash", got)
+	}
+}
+
 // Trees are walked in the order of their keys, lists are sorted by Compare: both must be one order.
 func TestCompareIsTheOrderOfKeys(t *testing.T) {
 	all := []TopicPartition{{id(1), 0}, {id(1), 1}, {id(1), 256}, {id(2), 0}, {UUID{0xff}, 3}}

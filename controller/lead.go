@@ -196,11 +196,7 @@ func (l *leadership) nameCluster() {
 	}
 }
 
-func newUUID() cluster.UUID {
-	var id cluster.UUID
-	_, _ = rand.Read(id[:]) // never fails
-	return id
-}
+func newUUID() cluster.UUID { return cluster.DrawUUID(rand.Read) }
 
 // heartbeat queues a broker's heartbeat and waits until a leader that is sure of itself has answered it.
 func (l *leadership) heartbeat(ctx context.Context, request HeartbeatRequest) (Response, error) {

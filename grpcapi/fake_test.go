@@ -378,6 +378,8 @@ func (l *fakeLog) sequence(batch record.Batch) (record.Offset, cluster.Code) {
 	return -1, cluster.CodeNone
 }
 
+func (b *fakeBroker) CountFetched(cluster.TopicID, int) {}
+
 func (b *fakeBroker) Fetch(ctx context.Context, req broker.FetchRequest) []broker.FetchedPartition {
 	timer := time.NewTimer(req.MaxWait)
 	defer timer.Stop()

@@ -185,8 +185,13 @@ func (f *fetchStream) tell(index int32, want *broker.FetchPartition, a *broker.F
 	}
 	f.marks[index] = a.HighWatermark
 	want.Offset, want.LastFetchedEpoch = next, epoch
-	out.Batches = buf
-	return true, true, f.stream.SendMsg(&out)
+	size := len(bytes)
+	out.Batches = buf // the codec gives it back to the pool
+	if err := f.stream.SendMsg(&out); err != nil {
+		return true, true, err
+	}
+	f.s.broker.CountFetched(a.Topic, size)
+	return true, true, nil
 }
 
 // endOf returns the end of a stretch of batches and the epoch of its last one.

@@ -255,6 +255,7 @@ func (l *logService) fetchPlain(ctx context.Context, t *cluster.Topic, partition
 	if err := l.decodePlain(bytes, offset, limit, out); err != nil {
 		return nil, cluster.Refuse(cluster.CodeCorrupt, err.Error())
 	}
+	l.broker.CountFetched(t.ID, len(bytes))
 	return out, nil
 }
 

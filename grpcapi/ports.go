@@ -27,6 +27,7 @@ type Backend interface {
 
 	Produce(req broker.ProduceRequest, done func(broker.ProduceResult))
 	Fetch(ctx context.Context, req broker.FetchRequest) []broker.FetchedPartition
+	CountFetched(topic cluster.TopicID, bytes int)
 	ListOffsets(ctx context.Context, queries []broker.OffsetQuery) []broker.OffsetAnswer
 	InitProducerID(ctx context.Context) (record.ProducerID, record.ProducerEpoch, error)
 

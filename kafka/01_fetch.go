@@ -29,7 +29,7 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 	s.free = func() { releaseAll(parts) }
 	var send []bool
 	resp.SessionID, send = c.s.sessions.end(&plan, parts)
-	var slices []*broker.Slice
+	var told []*broker.FetchedPartition // what the answer holds
 	for i := range parts {
 		p := &plan.partitions[i]
 		if !send[i] {
@@ -47,9 +47,9 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 			c.leaderHint(&parts[i], resp)
 		}
 		out.Partitions = append(out.Partitions, o)
-		slices = append(slices, parts[i].Slice)
+		told = append(told, &parts[i])
 	}
-	return resp, c.frameFetch(ctx, s, resp, slices)
+	return resp, c.frameFetch(ctx, s, resp, told)
 }
 
 // topicOf is the entry for a partition's topic: the last one, or a new one.
@@ -62,15 +62,15 @@ func topicOf(resp *kmsg.FetchResponse, p *fetchedPartition) *kmsg.FetchResponseT
 }
 
 // frameFetch encodes the answer. What it copies is taken from the budget until it is written; ranges that go out from their files are not.
-func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse, slices []*broker.Slice) error {
+func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse, told []*broker.FetchedPartition) error {
 	copied, held := 0, false
-	for _, x := range slices {
-		if x == nil {
+	for _, p := range told {
+		if p.Slice == nil {
 			continue
 		}
 		held = true
-		if x.Len() <= copiedRange {
-			copied += x.Len()
+		if p.Slice.Len() <= copiedRange {
+			copied += p.Slice.Len()
 		}
 	}
 	release := s.free
@@ -79,8 +79,8 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 	}
 	resp.SetVersion(s.version)
 	var err error
-	buf := c.s.buffers.get(copied + fetchFrameHead + fetchFrameEach*len(slices))
-	if s.encoded, s.cuts, err = fetchFrame(buf, s.correlation, resp, slices); err != nil {
+	buf := c.s.buffers.get(copied + fetchFrameHead + fetchFrameEach*len(told))
+	if s.encoded, s.cuts, err = fetchFrame(buf, s.correlation, resp, told); err != nil {
 		c.s.fetched.Give(copied)
 		return err
 	}
@@ -89,12 +89,22 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 		s.free = nil
 		return nil
 	}
+	s.copied = func() { c.countCopied(told) }
 	s.free = func() {
 		release()
 		c.s.fetched.Give(copied)
 		c.s.buffers.put(s.encoded)
 	}
 	return nil
+}
+
+// countCopied counts the ranges that went out with the answer's own bytes.
+func (c *conn) countCopied(told []*broker.FetchedPartition) {
+	for _, p := range told {
+		if p.Slice != nil && p.Slice.Len() <= copiedRange {
+			c.s.broker.CountFetched(p.Topic, p.Slice.Len())
+		}
+	}
 }
 
 // Sizes in bytes for which room is made in an encoded answer: once, and for each partition.

@@ -47,6 +47,7 @@ type slot struct {
 	response     kmsg.Response // set before done is closed
 	encoded      []byte        // the answer, where it is ready with done; otherwise the writer encodes the response
 	cuts         []cut         // ranges of segments that belong into encoded
+	copied       func()        // counts the records in encoded when it is written; may be nil
 	outcome      string        // for the meter: "none" or what was refused
 	done         chan struct{}
 	written      chan struct{} // closed by the writer, or when the connection has ended
@@ -149,14 +150,17 @@ func (c *conn) release(frame []byte) {
 }
 
 // ready encodes an answer in the handler, so that its size is known: a client that asks and does not read holds up its own requests, not the memory. Fetch has
-// encoded its own, and waits until it is written.
+// encoded its own; with records in it the next request waits until it is written, so that it is the only one.
 func (c *conn) ready(s *slot) error {
-	if s.encoded != nil {
+	if s.free != nil {
 		return nil
 	}
-	encoded, err := c.encode(c.s.buffers.get(smallestBuffer), s)
-	if err != nil {
-		return err
+	encoded := s.encoded
+	if encoded == nil {
+		var err error
+		if encoded, err = c.encode(c.s.buffers.get(smallestBuffer), s); err != nil {
+			return err
+		}
 	}
 	n := cap(encoded)
 	if err := c.waiting.Take(c.ctx, n); err != nil {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type fakeBroker struct {
 	mu       sync.Mutex // guards produced
 	produced []produced
 	came     chan struct{} // one for each produced batch
+	sent     atomic.Int64  // bytes of records that the door counts as sent
 	onFetch  func(ctx context.Context, req broker.FetchRequest) []broker.FetchedPartition
 }
 
@@ -81,6 +83,8 @@ func (f *fakeBroker) batch(i int) produced {
 func (f *fakeBroker) Fetch(ctx context.Context, req broker.FetchRequest) []broker.FetchedPartition {
 	return f.onFetch(ctx, req)
 }
+
+func (f *fakeBroker) CountFetched(_ cluster.TopicID, bytes int) { f.sent.Add(int64(bytes)) }
 
 // logText is a log that a test reads.
 type logText struct {

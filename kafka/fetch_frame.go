@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/moldau-log/moldau/broker"
+	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/sendfile"
 )
 
@@ -24,14 +25,16 @@ const firstFlexibleFetch = 12
 // cut is a place in an encoded answer where a range of a segment belongs.
 type cut struct {
 	at    int // bytes of the answer before it
+	topic cluster.TopicID
 	slice broker.Slice
 }
 
 // fetchFrame encodes a Fetch answer around the records, which stay where they are: kmsg would want them in memory. Everything else is in bytes, cuts say where
-// which range belongs, in ascending order. slices are the records of the partitions, in the order of the answer, nil where there are none.
+// which range belongs, in ascending order. parts are what the broker has
+// read for the partitions, in the order of the answer.
 //
 // An error means that a log was truncated meanwhile; a partition's length is promised before its bytes are read, so the connection has to be closed.
-func fetchFrame(dst []byte, correlation int32, r *kmsg.FetchResponse, slices []*broker.Slice) (bytes []byte, cuts []cut, err error) {
+func fetchFrame(dst []byte, correlation int32, r *kmsg.FetchResponse, parts []*broker.FetchedPartition) (bytes []byte, cuts []cut, err error) {
 	flexible := r.Version >= firstFlexibleFetch
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(correlation))
@@ -56,7 +59,7 @@ func fetchFrame(dst []byte, correlation int32, r *kmsg.FetchResponse, slices []*
 		for k := range t.Partitions {
 			p := &t.Partitions[k]
 			dst = appendPartitionHead(dst, p, r.Version)
-			if dst, cuts, err = appendRecords(dst, cuts, slices[n], flexible); err != nil {
+			if dst, cuts, err = appendRecords(dst, cuts, parts[n], flexible); err != nil {
 				return nil, nil, err
 			}
 			n++
@@ -110,13 +113,14 @@ func appendPartitionHead(dst []byte, p *kmsg.FetchResponseTopicPartition, versio
 
 // appendRecords writes the length of a partition's records, and the records or the place where they belong. They are empty, never null: some clients trip
 // over null.
-func appendRecords(dst []byte, cuts []cut, s *broker.Slice, flexible bool) ([]byte, []cut, error) {
+func appendRecords(dst []byte, cuts []cut, p *broker.FetchedPartition, flexible bool) ([]byte, []cut, error) {
+	s := p.Slice
 	if s == nil {
 		return appendCount(dst, 0, flexible), cuts, nil
 	}
 	dst = appendCount(dst, s.Len(), flexible)
 	if s.Len() > copiedRange {
-		return dst, append(cuts, cut{at: len(dst), slice: *s}), nil
+		return dst, append(cuts, cut{at: len(dst), topic: p.Topic, slice: *s}), nil
 	}
 	dst, err := s.AppendTo(dst)
 	return dst, cuts, err
@@ -205,8 +209,12 @@ func (c *conn) sendFetch(out *bufio.Writer, s *slot) error {
 		if err := sendRange(c.net, x.slice); err != nil {
 			return fmt.Errorf("kafka: send records: %w", err)
 		}
+		c.s.broker.CountFetched(x.topic, x.slice.Len())
 	}
 	_, err := out.Write(s.encoded[sent:])
+	if err == nil && s.copied != nil {
+		s.copied()
+	}
 	return err
 }
 

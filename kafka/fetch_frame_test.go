@@ -43,9 +43,9 @@ func storedLog(t testing.TB, batches int) func(n int) *broker.Slice {
 }
 
 // randomFetch is an answer with everything that the door may put into one, and the records of its partitions.
-func randomFetch(r *rand.Rand, version int16, read func(int) *broker.Slice) (*kmsg.FetchResponse, []*broker.Slice) {
+func randomFetch(r *rand.Rand, version int16, read func(int) *broker.Slice) (*kmsg.FetchResponse, []*broker.FetchedPartition) {
 	resp := &kmsg.FetchResponse{Version: version, ThrottleMillis: r.Int32(), ErrorCode: int16(r.IntN(200)), SessionID: r.Int32()}
-	var slices []*broker.Slice
+	var parts []*broker.FetchedPartition
 	for range r.IntN(4) {
 		topic := kmsg.NewFetchResponseTopic()
 		topic.Topic = "topic-with-a-name"[:r.IntN(17)]
@@ -67,7 +67,7 @@ func randomFetch(r *rand.Rand, version int16, read func(int) *broker.Slice) (*km
 				s = read(n)
 				p.RecordBatches, _ = s.AppendTo(nil)
 			}
-			slices = append(slices, s)
+			parts = append(parts, &broker.FetchedPartition{Slice: s})
 			topic.Partitions = append(topic.Partitions, p)
 		}
 		resp.Topics = append(resp.Topics, topic)
@@ -80,7 +80,7 @@ func randomFetch(r *rand.Rand, version int16, read func(int) *broker.Slice) (*km
 		}
 		resp.Brokers = append(resp.Brokers, b)
 	}
-	return resp, slices
+	return resp, parts
 }
 
 // The bytes that are written by hand are those that kmsg writes, in every version.
@@ -90,8 +90,8 @@ func TestFetchFrame_IsWhatKmsgWrites(t *testing.T) {
 	for version := int16(4); version <= 17; version++ {
 		cutSomething := false
 		for range 100 {
-			resp, slices := randomFetch(r, version, read)
-			encoded, cuts, err := fetchFrame(nil, 77, resp, slices)
+			resp, parts := randomFetch(r, version, read)
+			encoded, cuts, err := fetchFrame(nil, 77, resp, parts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,9 +114,9 @@ func TestFetchFrame_IsWhatKmsgWrites(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Fatalf("version %d: %d bytes, kmsg writes %d", version, len(got), len(want))
 			}
-			for _, s := range slices {
-				if s != nil {
-					s.Release()
+			for _, p := range parts {
+				if p.Slice != nil {
+					p.Slice.Release()
 				}
 			}
 		}

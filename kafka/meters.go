@@ -12,9 +12,16 @@ import (
 type meters struct {
 	requests    *meter.CounterVec
 	durations   map[int16]*meter.Histogram
-	connections *meter.GaugeVec // by listener
-	refused     *meter.Counter
+	connections *meter.GaugeVec   // by listener
+	refused     *meter.CounterVec // connections, by listener and reason
 }
+
+// Why a connection is closed as soon as it is accepted: too many are open, too many of its address are, or the door is closing.
+const (
+	refusedTooMany  = "max_connections"
+	refusedAddress  = "max_connections_per_ip"
+	refusedStopping = "stopping"
+)
 
 func newMeters(set *meter.Set, apis map[int16]api) *meters {
 	durations := set.Histogram("moldau_request_duration_seconds", "Time from a request to its answer, by API.", meter.DurationBuckets(), "api")
@@ -22,7 +29,10 @@ func newMeters(set *meter.Set, apis map[int16]api) *meters {
 		requests:    set.Counter("moldau_requests_total", "Requests by API and outcome.", "api", "error"),
 		durations:   make(map[int16]*meter.Histogram, len(apis)),
 		connections: set.Gauge("moldau_connections", "Open client connections by listener.", "listener"),
-		refused:     set.Counter("moldau_connections_refused_total", "Client connections closed at once, because there were too many, by listener.", "listener").With("kafka"),
+		refused:     set.Counter("moldau_connections_refused_total", "Client connections closed at once, by listener and reason.", "listener", "reason"),
+	}
+	for _, reason := range []string{refusedTooMany, refusedAddress, refusedStopping} {
+		m.refused.With(listenerName, reason)
 	}
 	m.connections.With(listenerName) // a series that is there before the first connection
 	for key := range apis {

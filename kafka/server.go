@@ -114,9 +114,8 @@ func (s *Server) open(as Listener, nc net.Conn) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	whole, each := s.connectionLimits()
-	if s.stopping || len(s.conns) >= whole || s.addresses[address] >= each {
-		s.meters.refused.Inc()
+	if reason := s.refusal(address); reason != "" {
+		s.meters.refused.With(as.Name, reason).Inc()
 		nc.Close()
 		return
 	}
@@ -128,6 +127,20 @@ func (s *Server) open(as Listener, nc net.Conn) {
 		c.run()
 		s.closed(c, address)
 	})
+}
+
+// refusal says why a connection of an address cannot be taken; empty if it can. The lock is held.
+func (s *Server) refusal(address string) string {
+	whole, each := s.connectionLimits()
+	switch {
+	case s.stopping:
+		return refusedStopping
+	case len(s.conns) >= whole:
+		return refusedTooMany
+	case s.addresses[address] >= each:
+		return refusedAddress
+	}
+	return ""
 }
 
 // connectionLimits are the bounds of the door, or what max.connections and max.connections.per.ip say if that is less.

@@ -73,7 +73,7 @@ func (d *directory) load() error {
 	var id identity
 	err := readJSON(filepath.Join(d.path, identityFile), &id)
 	if errors.Is(err, fs.ErrNotExist) {
-		rand.Read(d.id[:])
+		d.id = cluster.DrawUUID(rand.Read)
 		return d.writeIdentity()
 	}
 	if err != nil {

@@ -63,7 +63,7 @@ func New(cfg config.Config, version string, log *slog.Logger) (*Server, error) {
 	s := &Server{
 		cfg: cfg, version: version, log: log.With(slog.Int("broker", int(cfg.ID))), clock: newClock(), meters: meter.NewSet(), fatal: make(chan error, 1),
 	}
-	rand.Read(s.incarnation[:])
+	s.incarnation = cluster.DrawUUID(rand.Read)
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
