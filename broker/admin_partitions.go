@@ -10,7 +10,7 @@ import (
 )
 
 // DeleteRecords makes before the first readable offset of a partition; -1 stands for the high watermark. The new start is committed in the metadata
-// before the answer, so that no later leader goes back. Any broker may be asked.
+// before the answer, so that no later leader goes back, and the leader's log has it, unless it takes longer than replicaWait. Any broker may be asked.
 func (b *Broker) DeleteRecords(ctx context.Context, ref TopicRef, p int32, before record.Offset) (record.Offset, error) {
 	t, err := b.Topic(ctx, ref)
 	if err != nil {
@@ -34,6 +34,7 @@ func (b *Broker) DeleteRecords(ctx context.Context, ref TopicRef, p int32, befor
 	if _, err := b.propose(ctx, cluster.SetLogStart{Partition: tp, LeaderEpoch: st.LeaderEpoch, LogStart: before}); err != nil {
 		return -1, err
 	}
+	b.soon(ctx, func() bool { return r.Status().LogStart >= before })
 	return before, nil
 }
 

@@ -11,7 +11,7 @@ import (
 
 // ListOffsets answers each query from the local leader of its partition, in the order of the queries.
 func (b *Broker) ListOffsets(ctx context.Context, queries []OffsetQuery) []OffsetAnswer {
-	ctx, cancel := context.WithTimeout(ctx, unknownTopicWait+leadershipWait) // together: many queries do not wait one after another
+	ctx, cancel := context.WithTimeout(ctx, unknownTopicWait+replicaWait) // together: many queries do not wait one after another
 	defer cancel()
 	out := make([]OffsetAnswer, len(queries))
 	for i, q := range queries {

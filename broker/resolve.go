@@ -71,31 +71,40 @@ func unknownTopic(ref TopicRef) *cluster.Error {
 	return cluster.Refuse(cluster.CodeUnknownTopic, fmt.Sprintf("topic %s does not exist; create it with `moldau topic create`", name))
 }
 
-// leadershipWait bounds how long a request that can wait does so while the metadata says that this broker leads and its replica is not there yet: after a
-// topic was created or a leader elected, the replica is opened and told. leadershipPoll is the pause between two looks.
+// replicaWait bounds how long a request that can wait does so until a local replica does what the metadata already say: after a topic was created or a leader
+// elected, the replica is opened and told. replicaPoll is the pause between two looks.
 const (
-	leadershipWait = time.Second
-	leadershipPoll = 2 * time.Millisecond
+	replicaWait = time.Second
+	replicaPoll = 2 * time.Millisecond
 )
 
-// leaderSoon is leader for callers that have a goroutine to spare. Who would be told to ask this very broker waits for it instead, bounded.
-func (b *Broker) leaderSoon(ctx context.Context, t *cluster.Topic, p int32) (*partition.Runner, *cluster.Error) {
-	r, refusal := b.leader(t, p)
-	if !b.awaited(refusal) {
-		return r, refusal
+// soon looks until there is what it looks for, bounded by replicaWait and ctx.
+func (b *Broker) soon(ctx context.Context, there func() bool) {
+	if there() {
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leadershipWait)
+	ctx, cancel := context.WithTimeout(ctx, replicaWait)
 	defer cancel()
-	tick := time.NewTicker(leadershipPoll)
+	tick := time.NewTicker(replicaPoll)
 	defer tick.Stop()
-	for b.awaited(refusal) {
+	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return r, refusal
+			return
 		}
-		r, refusal = b.leader(t, p)
+		if there() {
+			return
+		}
 	}
+}
+
+// leaderSoon is leader for callers that have a goroutine to spare. Who would be told to ask this very broker waits for it instead, bounded.
+func (b *Broker) leaderSoon(ctx context.Context, t *cluster.Topic, p int32) (r *partition.Runner, refusal *cluster.Error) {
+	b.soon(ctx, func() bool {
+		r, refusal = b.leader(t, p)
+		return !b.awaited(refusal)
+	})
 	return r, refusal
 }
 
