@@ -37,6 +37,8 @@ final class Kit {
 
     private static final BufferedReader DRIVER = new BufferedReader(new InputStreamReader(System.in));
 
+    private static final List<Runnable> AT_END = new ArrayList<>();
+
     private Kit() {}
 
     interface Body {
@@ -84,7 +86,13 @@ final class Kit {
         }
     }
 
+    /** Does this before the process ends, however it ends but by a signal. */
+    static synchronized void atEnd(Runnable what) {
+        AT_END.add(what);
+    }
+
     private static synchronized void end(int status, String error) {
+        AT_END.forEach(Runnable::run);
         System.out.flush();
         System.err.println(error.replace('\n', ' '));
         System.err.flush();

@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec ../../java/install.sh connect Kit.java Child.java Connect.java
