@@ -63,11 +63,11 @@ func (c *Coordinator) Lags(ctx context.Context) ([]GroupLag, error) {
 	return out, nil
 }
 
-// lagOf is watermark minus committed offset, never below 0, where both are known.
+// lagOf is watermark minus committed offset, never below 0, where both are known. A mark below 0 is no offset.
 func lagOf(offsets []FetchedOffset, watermarks map[cluster.TopicPartition]int64) map[cluster.TopicPartition]int64 {
 	out := map[cluster.TopicPartition]int64{}
 	for _, o := range offsets {
-		if end, ok := watermarks[o.Partition]; ok {
+		if end, ok := watermarks[o.Partition]; ok && o.Committed.Offset >= 0 {
 			out[o.Partition] = max(0, end-int64(o.Committed.Offset))
 		}
 	}

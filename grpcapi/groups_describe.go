@@ -105,7 +105,7 @@ func (g *groupService) groupOffsets(ctx context.Context, img *cluster.Image, d *
 		}
 		if c, ok := committed[tps[i]]; ok {
 			o.CommittedOffset, o.Metadata, o.CommittedMs = int64(c.Offset), c.Metadata, c.CommittedMs
-			if st.Leading {
+			if st.Leading && c.Offset >= 0 {
 				lag := max(o.GetHighWatermark()-o.GetCommittedOffset(), 0)
 				o.Lag = &lag
 			} else if lag, ok := d.Lag[tps[i]]; ok {

@@ -217,8 +217,8 @@ func TestCase71_SequencesWrap(t *testing.T) {
 	b := start(t)
 	id := b.newID()
 	b.wantProduced(sent{id, 0, math.MaxInt32 - 2, []string{"a", "b"}}, 0, nil)
-	b.wantProduced(sent{id, 0, math.MaxInt32, []string{"c", "d"}}, 2, nil) // the second record has sequence 0
-	b.wantProduced(sent{id, 0, 0, []string{"x"}}, -1, kerr.DuplicateSequenceNumber)
+	b.wantProduced(sent{id, 0, math.MaxInt32, []string{"c", "d"}}, 2, nil)           // the second record has sequence 0
+	b.wantProduced(sent{id, 0, 0, []string{"x"}}, -1, kerr.OutOfOrderSequenceNumber) // which some would take for a duplicate of "d"
 	b.wantProduced(sent{id, 0, 1, []string{"e"}}, 4, nil)
 	b.wantProduced(sent{id, 0, math.MaxInt32, []string{"c", "d"}}, 2, nil)
 	b.wantProduced(sent{id, 1, 1, []string{"x"}}, -1, kerr.OutOfOrderSequenceNumber) // a new epoch begins at 0

@@ -41,7 +41,6 @@ const (
 	errNotController            int16 = 41
 	errInvalidRequest           int16 = 42
 	errOutOfOrderSequence       int16 = 45
-	errDuplicateSequence        int16 = 46
 	errInvalidProducerEpoch     int16 = 47
 	errTransactionalID          int16 = 53 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one that every client takes as final
 	errSecurityDisabled         int16 = 54
@@ -102,7 +101,8 @@ var wireCodes = map[cluster.Code]int16{
 	cluster.CodeUnsupportedCompression: errUnsupportedCompression,
 	cluster.CodeInvalidTimestamp:       errInvalidTimestamp,
 	cluster.CodeOutOfOrderSequence:     errOutOfOrderSequence,
-	cluster.CodeDuplicateSequence:      errDuplicateSequence,
+	// Clients take Kafka's DUPLICATE_SEQUENCE_NUMBER for an acknowledgement, and nobody knows whether such an old batch is in the log. Kafka answers the same.
+	cluster.CodeDuplicateSequence:      errOutOfOrderSequence,
 	cluster.CodeUnknownProducer:        errUnknownProducerID,
 	cluster.CodeFencedProducer:         errInvalidProducerEpoch,
 	cluster.CodeTransactional:          errTransactionalID,

@@ -68,6 +68,31 @@ func (b *broker) commit(group, instance, member string, generation int32, offset
 	return kerr.ErrorForCode(ask[*kmsg.OffsetCommitResponse](b, req).Topics[0].Partitions[0].ErrorCode)
 }
 
+// TestCommit_MarksBelowZeroAreKept: kafkajs commits -2 or -1 when its offset is out of range, and looks up where to begin when it finds that again.
+func TestCommit_MarksBelowZeroAreKept(t *testing.T) {
+	b := start(t)
+	quick(b)
+	member, generation := b.join("g", "", "")
+	for _, mark := range []int64{-2, -1, -7, 4} {
+		for _, as := range []struct {
+			group, member string
+			generation    int32
+		}{{"g", member, generation}, {"nobody", "", -1}} {
+			if err := b.commit(as.group, "", as.member, as.generation, mark); err != nil {
+				t.Errorf("commit of %d to %s: %v", mark, as.group, err)
+			}
+			req := kmsg.NewPtrOffsetFetchRequest()
+			g, topic := kmsg.NewOffsetFetchRequestGroup(), kmsg.NewOffsetFetchRequestGroupTopic()
+			g.Group, topic.Topic, topic.TopicID, topic.Partitions = as.group, "t", b.topic, []int32{0}
+			g.Topics = append(g.Topics, topic)
+			req.Groups = append(req.Groups, g)
+			if got := ask[*kmsg.OffsetFetchResponse](b, req).Groups[0].Topics[0].Partitions[0]; got.ErrorCode != 0 || got.Offset != mark {
+				t.Errorf("%s committed %d and finds %d, error %d", as.group, mark, got.Offset, got.ErrorCode)
+			}
+		}
+	}
+}
+
 func (b *broker) wantCommitted(group string, want int64) {
 	b.t.Helper()
 	offsets, err := b.admin.FetchOffsets(b.ctx, group)

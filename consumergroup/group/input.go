@@ -62,7 +62,7 @@ type Commit struct {
 // CommitOffset is one partition of a Commit.
 type CommitOffset struct {
 	Partition   cluster.TopicPartition
-	Offset      int64 // next record to consume, >= 0
+	Offset      int64 // next record to consume; below 0 a mark, which only classic members and commits for nobody may store
 	LeaderEpoch int32 // of the last consumed record, -1 unknown
 	Metadata    string
 }

@@ -30,7 +30,7 @@ func (g *Group) commit(env Env, c Commit) Output {
 	} else if out := g.checkEpoch(c.MemberID, c.InstanceID, c.Epoch); out.Reply.Code != cluster.CodeNone {
 		return out
 	}
-	return g.store(env, c.Offsets)
+	return g.store(env, c.Offsets, g.Type() == cluster.GroupClassic || c.MemberID == "")
 }
 
 // checkEpoch says whether a member may act for the group now.
@@ -44,8 +44,9 @@ func (g *Group) checkEpoch(id, instanceID string, epoch int32) Output {
 	return Output{}
 }
 
-// store makes the records of checked offsets. Each partition is accepted or refused alone.
-func (g *Group) store(env Env, offsets []CommitOffset) Output {
+// store makes the records of checked offsets. Each partition is accepted or refused alone. With marks, numbers below 0 are stored too: Kafka does, and kafkajs
+// commits -1 and -2 for "begin at the end" and "begin at the start" and looks for them later.
+func (g *Group) store(env Env, offsets []CommitOffset, marks bool) Output {
 	size := 0
 	for _, o := range offsets {
 		size += offsetBytes + len(g.name) + min(len(o.Metadata), g.config.MaxOffsetMetadata)
@@ -60,7 +61,7 @@ func (g *Group) store(env Env, offsets []CommitOffset) Output {
 		switch {
 		case !ok || o.Partition.Partition < 0 || o.Partition.Partition >= topic.Partitions:
 			out.Reply.Codes[i] = cluster.CodeUnknownTopic
-		case o.Offset < 0:
+		case o.Offset < 0 && !marks:
 			out.Reply.Codes[i] = cluster.CodeInvalidRequest
 		case len(o.Metadata) > g.config.MaxOffsetMetadata:
 			out.Reply.Codes[i] = cluster.CodeOffsetMetadataTooLarge
@@ -81,7 +82,7 @@ func (g *Group) reset(env Env, r Reset) Output {
 	if n := g.Members(); n > 0 {
 		return refuse(cluster.CodeGroupNotEmpty, fmt.Sprintf("group %s has %d members; stop them before resetting its offsets", g.name, n))
 	}
-	return g.store(env, r.Offsets)
+	return g.store(env, r.Offsets, false)
 }
 
 // fetch reads committed offsets. A group that does not exist has none.
