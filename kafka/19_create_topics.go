@@ -41,7 +41,7 @@ func (c *conn) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, 
 		} else {
 			created, err = c.s.broker.CreateTopic(ctx, spec)
 		}
-		out.ErrorCode, out.ErrorMessage = s.refuse(err)
+		out.ErrorCode, out.ErrorMessage = s.refuse(placed(err))
 		if err == nil {
 			c.describeCreated(&created.Topic, &out)
 		}

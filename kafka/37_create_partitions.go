@@ -19,7 +19,7 @@ func (c *conn) createPartitions(ctx context.Context, req *kmsg.CreatePartitionsR
 		in := &req.Topics[i]
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = in.Topic
-		out.ErrorCode, out.ErrorMessage = s.refuse(c.grow(ctx, in, req.ValidateOnly))
+		out.ErrorCode, out.ErrorMessage = s.refuse(placed(c.grow(ctx, in, req.ValidateOnly)))
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil

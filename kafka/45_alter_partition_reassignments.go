@@ -24,7 +24,7 @@ func (c *conn) alterPartitionReassignments(ctx context.Context, req *kmsg.AlterP
 			in := &req.Topics[i].Partitions[k]
 			p := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
 			p.Partition = in.Partition
-			p.ErrorCode, p.ErrorMessage = s.refuse(c.reassign(ctx, t.Topic, in, req.Version < 1 || req.AllowReplicationFactorChange))
+			p.ErrorCode, p.ErrorMessage = s.refuse(placed(c.reassign(ctx, t.Topic, in, req.Version < 1 || req.AllowReplicationFactorChange)))
 			t.Partitions = append(t.Partitions, p)
 		}
 		resp.Topics = append(resp.Topics, t)

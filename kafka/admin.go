@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -39,6 +40,17 @@ func (s *slot) note(code int16) int16 {
 		s.outcome = errorLabel(code)
 	}
 	return code
+}
+
+// placed gives the refusal of an assignment to a broker that is not there the code that Kafka has for it.
+func placed(err error) error {
+	var e *cluster.Error
+	if !errors.As(err, &e) || e.Code != cluster.CodeUnknownBroker {
+		return err
+	}
+	refusal := *e
+	refusal.Code = cluster.CodeInvalidAssignment
+	return &refusal
 }
 
 func brokerIDs(in []int32) []cluster.BrokerID {
