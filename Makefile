@@ -89,6 +89,11 @@ bench-compare: ## benchmarks of the work tree against REF
 bench-kafka: build ## Apache Kafka and Moldau in turn through Kafka's protocol (needs Java and Maven)
 	@test/bench-kafka.sh $(CURDIR)/$(BIN)
 
+.PHONY: differential
+differential: build ## the same requests to Apache Kafka and to Moldau, answers field by field (needs Java and Maven); ONLY=part of a script's name
+	$(GO) build -trimpath -o $(BIN)/ ./test/differential
+	@test/differential.sh $(CURDIR)/$(BIN)
+
 .PHONY: soak
 soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
 	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run Rounds ./test/e2e

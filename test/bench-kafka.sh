@@ -23,19 +23,12 @@ warm=${WARM:-20}
 seconds=${SECONDS_PER_RUN:-5}
 drain_mb=${DRAIN_MB:-500}
 heap=${KAFKA_HEAP:--Xms1g -Xmx1g}
-cache=${BENCH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/moldau-bench}
 in_flight=8 partitions=6 batch=500 clients=6
 # shellcheck source=test/brokers.sh
 . "$here/brokers.sh"
 
-libs=${KAFKA_LIBS:-$cache/kafka-libs}
-if ! ls "$libs"/kafka_2.13-*.jar >/dev/null 2>&1; then
-  echo "fetching Apache Kafka into $libs" >&2
-  mkdir -p "$cache" && cp "$here/bench-kafka.pom.xml" "$cache/pom.xml" || fail "no cache at $cache"
-  mvn -q -B -f "$cache/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$libs" >&2 || fail "mvn could not fetch Apache Kafka"
-fi
-kafka_version=$(basename "$libs"/kafka_2.13-*.jar .jar)
-kafka_version=${kafka_version#kafka_2.13-}
+# shellcheck source=test/kafka-libs.sh
+. "$here/kafka-libs.sh"
 # As bin/kafka-run-class.sh runs a broker, without its logs of garbage collection.
 jvm=(-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true
   -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$libs/*")

@@ -1,133 +1,212 @@
 package main
 
 import (
-	"bufio"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// step is one line of a script.
-type step struct {
-	name     string
-	key      int16
-	min, max int16
-	body     string
+// statement is one line of a script, with the lines of its block.
+type statement struct {
+	where string // file:line
+	verb  string // "step", "let", "of", "in", "ready", "wait"
+	name  string
+	words []string // what comes behind the name, not yet substituted
+	body  string   // JSON of a step, text of a let
+	block []statement
 }
 
 // load reads every script, in the order of the names of the files.
-func load(dir string) ([]step, error) {
+func load(dir, only string) ([]statement, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
 		return nil, err
 	}
-	var steps []step
+	var out []statement
 	for _, file := range files {
+		if base := filepath.Base(file); !strings.HasPrefix(base, "00") && !strings.Contains(base, only) {
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		for lines := bufio.NewScanner(strings.NewReader(string(text))); lines.Scan(); {
-			line := strings.TrimSpace(lines.Text())
-			if line == "" || strings.HasPrefix(line, "#") {
-				continue
+		p := parser{lines: joined(string(text)), file: filepath.Base(file)}
+		statements, err := p.block(false)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, statements...)
+	}
+	return out, nil
+}
+
+// line is a statement's text and the number of its first line.
+type line struct {
+	text   string
+	number int
+}
+
+// joined drops comments and empty lines, and appends continuations to their line.
+func joined(text string) []line {
+	var out []line
+	number := 0
+	for raw := range strings.Lines(text) {
+		number++
+		trimmed := strings.TrimSpace(raw)
+		switch {
+		case trimmed == "" || strings.HasPrefix(trimmed, "#"):
+		case strings.HasPrefix(raw, " ") || strings.HasPrefix(raw, "\t"):
+			if len(out) > 0 {
+				out[len(out)-1].text += " " + trimmed
 			}
-			s, err := parse(line)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %q: %w", file, line, err)
-			}
-			steps = append(steps, s)
+		default:
+			out = append(out, line{trimmed, number})
 		}
 	}
-	return steps, nil
+	return out
 }
 
-func parse(line string) (step, error) {
-	words := strings.SplitN(line, " ", 4)
-	if len(words) != 4 {
-		return step{}, fmt.Errorf("want: name key versions json")
-	}
-	key, err := strconv.ParseInt(words[1], 10, 16)
-	if err != nil {
-		return step{}, err
-	}
-	low, high, ok := strings.Cut(words[2], "-")
-	if !ok {
-		high = low
-	}
-	from, err := strconv.ParseInt(low, 10, 16)
-	if err != nil {
-		return step{}, err
-	}
-	to, err := strconv.ParseInt(high, 10, 16)
-	return step{name: words[0], key: int16(key), min: int16(from), max: int16(to), body: words[3]}, err
+type parser struct {
+	lines []line
+	file  string
 }
 
-var macro = regexp.MustCompile(`"?\$(\w+)\(([^)]*)\)"?`)
-
-// request builds the request of a step for one version. $v() is the version, $batch(pid,epoch,seq,flag) a batch of one record.
-func (s step) request(version int16) (kmsg.Request, error) {
-	body := macro.ReplaceAllStringFunc(strings.ReplaceAll(s.body, "$v", strconv.Itoa(int(version))), func(m string) string {
-		parts := macro.FindStringSubmatch(m)
-		if parts[1] == "batch" {
-			return strconv.Quote(base64.StdEncoding.EncodeToString(batch(parts[2])))
+func (p *parser) block(inner bool) ([]statement, error) {
+	var out []statement
+	for len(p.lines) > 0 {
+		l := p.lines[0]
+		p.lines = p.lines[1:]
+		if l.text == "end" {
+			if !inner {
+				return nil, fmt.Errorf("%s:%d: an end without a for", p.file, l.number)
+			}
+			return out, nil
 		}
-		return m
-	})
-	req := kmsg.RequestForKey(s.key)
-	if req == nil {
-		return nil, fmt.Errorf("no API %d", s.key)
+		s, err := parse(l.text)
+		s.where = p.file + ":" + strconv.Itoa(l.number)
+		if err == nil && (s.verb == "of" || s.verb == "in") {
+			s.block, err = p.block(true)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", s.where, l.text, err)
+		}
+		out = append(out, s)
 	}
-	if d, ok := req.(interface{ Default() }); ok {
-		d.Default()
+	if inner {
+		return nil, fmt.Errorf("%s: a for without an end", p.file)
 	}
-	req.SetVersion(version)
-	return req, json.Unmarshal([]byte(body), req)
+	return out, nil
 }
 
-// batch encodes one record as its words say: pid=, epoch=, seq=, attr=, magic=, crc (a wrong one), twice (the batch two times).
-func batch(spec string) []byte {
-	b := kmsg.RecordBatch{Magic: 2, PartitionLeaderEpoch: -1, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1, FirstTimestamp: 1700000000000, MaxTimestamp: 1700000000000}
-	bad, twice := false, false
-	for word := range strings.FieldsSeq(spec) {
+func parse(text string) (statement, error) {
+	words := strings.Fields(text)
+	switch words[0] {
+	case "let":
+		if len(words) < 3 {
+			return statement{}, fmt.Errorf("want: let NAME TEXT")
+		}
+		return statement{verb: "let", name: words[1], body: strings.TrimSpace(text[strings.Index(text, words[1])+len(words[1]):])}, nil
+	case "for":
+		if len(words) < 4 || (words[2] != "of" && words[2] != "in") {
+			return statement{}, fmt.Errorf("want: for NAME of KEY, or for NAME in WORD...")
+		}
+		return statement{verb: words[2], name: words[1], words: words[3:]}, nil
+	case "ready":
+		if len(words) != 3 {
+			return statement{}, fmt.Errorf("want: ready TOPIC PARTITIONS")
+		}
+		return statement{verb: "ready", name: words[1], words: words[2:]}, nil
+	case "wait":
+		if len(words) != 2 {
+			return statement{}, fmt.Errorf("want: wait STEP")
+		}
+		return statement{verb: "wait", name: words[1]}, nil
+	}
+	head, body, ok := strings.Cut(text, " {")
+	words = strings.Fields(head)
+	if !ok || len(words) < 3 {
+		return statement{}, fmt.Errorf("want: STEP KEY VERSIONS [DIRECTIVE...] {JSON}")
+	}
+	if _, err := newDirectives(words[3:]); err != nil {
+		return statement{}, err
+	}
+	return statement{verb: "step", name: words[0], words: words[1:], body: "{" + body}, nil
+}
+
+// directives say how a step is sent and what is done with its answer.
+type directives struct {
+	save                  [][2]string // variable, path
+	untilPath, untilValue string
+	untilNot              bool
+	async, silent, closed bool
+	as                    int16 // -1: as asked
+	on                    string
+}
+
+func newDirectives(words []string) (directives, error) {
+	d := directives{as: -1}
+	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
-		n, _ := strconv.ParseInt(value, 10, 64)
 		switch name {
-		case "pid":
-			b.ProducerID = n
-		case "epoch":
-			b.ProducerEpoch = int16(n)
-		case "seq":
-			b.FirstSequence = int32(n)
-		case "attr":
-			b.Attributes = int16(n)
-		case "magic":
-			b.Magic = int8(n)
-		case "crc":
-			bad = true
-		case "twice":
-			twice = true
+		case "save":
+			variable, path, ok := strings.Cut(value, ":")
+			if !ok {
+				return d, fmt.Errorf("want save=NAME:PATH")
+			}
+			d.save = append(d.save, [2]string{variable, path})
+		case "until":
+			at := strings.LastIndex(value, "=")
+			if at < 1 {
+				return d, fmt.Errorf("want until=PATH=VALUE")
+			}
+			d.untilPath, d.untilValue = value[:at], value[at+1:]
+			d.untilPath, d.untilNot = strings.CutSuffix(d.untilPath, "!")
+		case "async":
+			d.async = true
+		case "silent":
+			d.silent = true
+		case "closed":
+			d.closed = true
+		case "as":
+			n, err := strconv.ParseInt(value, 10, 16)
+			if err != nil {
+				return d, err
+			}
+			d.as = int16(n)
+		case "on":
+			d.on = value
+		default:
+			return d, fmt.Errorf("no directive %q", word)
 		}
 	}
-	// length 8: attributes, two deltas, key "k", value "v", no headers
-	b.Records = []byte{16, 0, 0, 0, 2, 'k', 2, 'v', 0}
-	raw := b.AppendTo(nil)
-	b.Length = int32(len(raw) - 12)
-	b.CRC = int32(crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
-	if bad {
-		b.CRC++
+	return d, nil
+}
+
+// span is the versions that VERSIONS names, of those that both sides offer.
+func span(text string, offered [2]int16) (from, to int16, err error) {
+	number := func(s string) int16 {
+		n, e := strconv.ParseInt(s, 10, 16)
+		if e != nil {
+			err = fmt.Errorf("versions %q: %w", text, e)
+		}
+		return int16(n)
 	}
-	raw = b.AppendTo(nil)
-	if twice {
-		raw = append(raw, raw...)
+	if text == "*" {
+		return offered[0], offered[1], nil
 	}
-	return raw
+	if near, ok := strings.CutPrefix(text, "~"); ok {
+		n := min(max(number(near), offered[0]), offered[1])
+		return n, n, err
+	}
+	if low, ok := strings.CutSuffix(text, "+"); ok {
+		return max(number(low), offered[0]), offered[1], err
+	}
+	if low, high, ok := strings.Cut(text, "-"); ok {
+		return max(number(low), offered[0]), min(number(high), offered[1]), err
+	}
+	n := number(text)
+	return n, n, err
 }
