@@ -210,6 +210,21 @@ func (c *client) closed() {
 	}
 }
 
+// waitFor looks until ok says yes.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick, end := time.NewTicker(time.Millisecond), time.NewTimer(patience)
+	defer tick.Stop()
+	defer end.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			t.Fatalf("%s: never came", what)
+		}
+	}
+}
+
 // batchOf is a record batch with one record.
 func batchOf(t testing.TB, value string) []byte {
 	t.Helper()

@@ -1,0 +1,91 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+func TestTake_WaitsUntilBytesComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		if err := b.Take(t.Context(), 60); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error, 1)
+		go func() { got <- b.Take(t.Context(), 50) }()
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("110 of 100 bytes are held")
+		}
+		b.Give(5)
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("105 of 100 bytes are held")
+		}
+		b.Give(5)
+		if err := <-got; err != nil || b.Held() != 100 {
+			t.Errorf("%v, %d held", err, b.Held())
+		}
+	})
+}
+
+func TestTake_EndsWithItsContextAndTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		_ = b.Take(t.Context(), 100)
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error, 1)
+		go func() { got <- b.Take(ctx, 1) }()
+		synctest.Wait()
+		cancel()
+		if err := <-got; !errors.Is(err, context.Canceled) || b.Held() != 100 {
+			t.Errorf("%v, %d held", err, b.Held())
+		}
+	})
+}
+
+func TestTake_WhatIsLargerThanAllPassesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		_ = b.Take(t.Context(), 1)
+		got := make(chan error, 1)
+		go func() { got <- b.Take(t.Context(), 1000) }()
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("it has passed beside another")
+		}
+		b.Give(1)
+		if err := <-got; err != nil || b.Held() != 1000 {
+			t.Errorf("%v, %d held", err, b.Held())
+		}
+		b.Give(1000)
+		if err := b.Empty(t.Context()); err != nil || b.Held() != 0 {
+			t.Errorf("%v, %d held", err, b.Held())
+		}
+	})
+}
+
+func TestBudget_ManyNeverHoldMore(t *testing.T) {
+	b := New(10)
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				if err := b.Take(t.Context(), n+1); err != nil {
+					t.Error(err)
+				}
+				if held := b.Held(); held > 10 {
+					t.Errorf("%d held", held)
+				}
+				b.Give(n + 1)
+			}
+		})
+	}
+	wg.Wait()
+	if b.Held() != 0 {
+		t.Errorf("%d held at the end", b.Held())
+	}
+}
