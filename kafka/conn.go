@@ -100,7 +100,7 @@ func (c *conn) stopReading() { _ = c.net.SetReadDeadline(time.Unix(1, 0)) }
 func (c *conn) read() {
 	defer close(c.frames)
 	defer c.cancel()
-	r := frameReader{net: c.net, in: bufio.NewReaderSize(c.net, readBuffer), max: c.s.cfg.MaxRequestBytes, idle: c.s.cfg.IdleTimeout, step: c.s.cfg.FrameTimeout, buffers: c.s.buffers}
+	r := frameReader{net: c.net, in: bufio.NewReaderSize(c.net, readBuffer), max: c.s.cfg.MaxRequestBytes, idle: c.s.cfg.IdleTimeout, step: c.s.cfg.FrameTimeout, buffers: c.s.buffers, ctx: c.ctx, held: c.s.held}
 	for {
 		n, err := r.size()
 		var garbage errGarbage
@@ -108,12 +108,12 @@ func (c *conn) read() {
 			c.log(slog.LevelWarn, "kafka: connection closed: this is not the Kafka protocol", slog.String("received", garbage.what))
 			return
 		}
-		if err != nil || c.hold(n) != nil {
+		if err != nil || c.asked.Take(c.ctx, n) != nil {
 			return
 		}
 		body, err := r.body(n)
 		if err != nil {
-			c.unhold(n)
+			c.asked.Give(n)
 			return
 		}
 		select {
@@ -125,18 +125,7 @@ func (c *conn) read() {
 	}
 }
 
-// hold waits until the connection and the door have room for a request of n bytes.
-func (c *conn) hold(n int) error {
-	if err := c.asked.Take(c.ctx, n); err != nil {
-		return err
-	}
-	if err := c.s.held.Take(c.ctx, n); err != nil {
-		c.asked.Give(n)
-		return err
-	}
-	return nil
-}
-
+// unhold gives back what the connection and the door count for a request of n bytes.
 func (c *conn) unhold(n int) {
 	c.s.held.Give(n)
 	c.asked.Give(n)

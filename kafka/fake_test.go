@@ -32,6 +32,7 @@ type fakeBroker struct {
 	produced []produced
 	came     chan struct{} // one for each produced batch
 	sent     atomic.Int64  // bytes of records that the door counts as sent
+	onTopic  func()
 	onFetch  func(ctx context.Context, req broker.FetchRequest) []broker.FetchedPartition
 }
 
@@ -57,6 +58,9 @@ func (f *fakeBroker) Image() *cluster.Image                { return f.image }
 func (f *fakeBroker) Controller() (cluster.BrokerID, bool) { return 1, true }
 
 func (f *fakeBroker) Topic(_ context.Context, ref broker.TopicRef) (*cluster.Topic, error) {
+	if f.onTopic != nil {
+		f.onTopic()
+	}
 	t, ok := f.image.Topic(ref.ID)
 	if ref.ID.IsZero() {
 		t, ok = f.image.TopicByName(ref.Name)

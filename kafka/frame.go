@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,10 +11,15 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/moldau-log/moldau/internal/budget"
 )
 
-// frameChunk is how much of a request is read before more memory is taken for it: a client that announces much and sends little holds little.
-const frameChunk = 1 << 20
+// Memory for a request is taken as its bytes come: a client that announces much and sends little holds little, of its own and of what all share.
+const (
+	frameGrowth = 8       // the room for a request begins with what a connection buffers, and grows by this factor
+	frameChunk  = 1 << 20 // bytes that come within one timeout
+)
 
 // errGarbage says that the bytes are not Kafka's protocol; the text is for the operator.
 type errGarbage struct{ what string }
@@ -29,6 +35,8 @@ type frameReader struct {
 	idle    time.Duration
 	step    time.Duration
 	buffers *buffers
+	ctx     context.Context
+	held    *budget.Budget // of all connections
 }
 
 // size waits for the next request and returns its length in bytes. io.EOF says that the client has closed, and a timeout that it was idle.
@@ -73,26 +81,55 @@ func (r *frameReader) garbage(head []byte, n int) string {
 	return fmt.Sprintf("bytes that are no Kafka request: % x", head)
 }
 
-// body reads n bytes. Memory grows with what has come. The buffer is from the pool.
+// body reads n bytes, which are held then. Memory grows with what has come. The buffer is from the pool.
 func (r *frameReader) body(n int) ([]byte, error) {
-	buf := r.buffers.get(min(n, frameChunk))
-	for len(buf) < n {
-		if len(buf) == cap(buf) {
-			grown := append(r.buffers.get(min(n, 2*len(buf))), buf...)
+	room := min(n, r.in.Size())
+	if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
+		return nil, err
+	}
+	if _, err := r.in.Peek(room); err != nil { // until then it costs no more than the connection's own buffer
+		return nil, fmt.Errorf("kafka: read the start of a request of %d bytes: %w", n, err)
+	}
+	if err := r.held.Take(r.ctx, room); err != nil {
+		return nil, err
+	}
+	buf := r.buffers.get(room)
+	more := r.held.Growth()
+	defer more.Settle()
+	err := r.fill(&buf, room)
+	for err == nil && room < n {
+		next := min(n, frameGrowth*room)
+		if err = more.Take(r.ctx, next-room); err != nil {
+			break
+		}
+		room = next
+		if cap(buf) < room {
+			grown := append(r.buffers.get(room), buf...)
 			r.buffers.put(buf)
 			buf = grown
 		}
-		if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
-			return nil, err
-		}
-		have := len(buf)
-		buf = buf[:min(n, cap(buf), have+frameChunk)]
-		if _, err := io.ReadFull(r.in, buf[have:]); err != nil {
-			r.buffers.put(buf)
-			return nil, fmt.Errorf("kafka: read a request of %d bytes: %w", n, err)
-		}
+		err = r.fill(&buf, room)
+	}
+	if err != nil {
+		r.buffers.put(buf)
+		r.held.Give(room)
+		return nil, fmt.Errorf("kafka: read a request of %d bytes: %w", n, err)
 	}
 	return buf, nil
+}
+
+// fill reads until buf has n bytes.
+func (r *frameReader) fill(buf *[]byte, n int) error {
+	for have := len(*buf); have < n; have = len(*buf) {
+		if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
+			return err
+		}
+		*buf = (*buf)[:min(n, have+frameChunk)]
+		if _, err := io.ReadFull(r.in, (*buf)[have:]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // header is the start of a request.

@@ -15,6 +15,7 @@ type Budget struct {
 	held  int64
 	freed chan struct{} // closed and replaced when bytes come back and somebody waits
 	wants int           // who waits
+	over  bool          // a Growth has passed above the limit and is not settled
 }
 
 // New returns a budget of limit bytes with nothing held.
@@ -25,18 +26,7 @@ func (b *Budget) Take(ctx context.Context, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.held > 0 && b.held+int64(n) > b.limit {
-		freed := b.freed
-		b.wants++
-		b.mu.Unlock()
-		var err error
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		b.mu.Lock()
-		b.wants--
-		if err != nil {
+		if err := b.wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -44,11 +34,72 @@ func (b *Budget) Take(ctx context.Context, n int) error {
 	return nil
 }
 
+// Growth is somebody who holds bytes of a budget and gives them back only after it has had more. Those who wait so could wait for each other for ever; therefore
+// one of them at a time passes above the limit.
+type Growth struct {
+	of   *Budget
+	over bool // this is the one
+}
+
+// Growth begins one. Settle ends it.
+func (b *Budget) Growth() Growth { return Growth{of: b} }
+
+// Take waits until n bytes fit or this growth is the one that may pass, or ctx ends. Give returns the bytes.
+func (g *Growth) Take(ctx context.Context, n int) error {
+	b := g.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !g.over && b.held+int64(n) > b.limit {
+		if !b.over {
+			b.over, g.over = true, true
+			break
+		}
+		if err := b.wait(ctx); err != nil {
+			return err
+		}
+	}
+	b.held += int64(n)
+	return nil
+}
+
+// Settle says that the growth has all that it needs: another may pass.
+func (g *Growth) Settle() {
+	if !g.over {
+		return
+	}
+	g.over = false
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.of.over = false
+	g.of.wake()
+}
+
 // Give returns n bytes.
 func (b *Budget) Give(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held -= int64(n)
+	b.wake()
+}
+
+// wait lets the lock go until something has changed, or ctx ends.
+func (b *Budget) wait(ctx context.Context) error {
+	freed := b.freed
+	b.wants++
+	b.mu.Unlock()
+	var err error
+	select {
+	case <-freed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	b.mu.Lock()
+	b.wants--
+	return err
+}
+
+// wake has everybody who waits look again.
+func (b *Budget) wake() {
 	if b.wants > 0 {
 		close(b.freed)
 		b.freed = make(chan struct{})

@@ -68,6 +68,40 @@ func TestTake_WhatIsLargerThanAllPassesAlone(t *testing.T) {
 	})
 }
 
+// Two that hold half each and need more do not wait for each other: one passes, and the other when that is settled.
+func TestGrowth_OneAtATimePasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		one, two := b.Growth(), b.Growth()
+		for _, g := range []*Growth{&one, &two} {
+			if err := g.Take(t.Context(), 50); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // as often as it needs
+			if err := one.Take(t.Context(), 50); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := make(chan error, 1)
+		go func() { got <- two.Take(t.Context(), 50) }()
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("two are above the limit")
+		}
+		one.Settle()
+		if err := <-got; err != nil || b.Held() != 250 {
+			t.Errorf("%v, %d held", err, b.Held())
+		}
+		two.Settle()
+		three := b.Growth()
+		b.Give(200)
+		if err := three.Take(t.Context(), 50); err != nil || three.over {
+			t.Errorf("what fits passes above: %v", err)
+		}
+	})
+}
+
 func TestBudget_ManyNeverHoldMore(t *testing.T) {
 	b := New(10)
 	var wg sync.WaitGroup
