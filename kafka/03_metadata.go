@@ -28,8 +28,11 @@ func (c *conn) metadata(ctx context.Context, req *kmsg.MetadataRequest, s *slot)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	create := req.AllowAutoTopicCreation || req.Version < 4
 	var topics []kmsg.MetadataResponseTopic
-	for i := range req.Topics {
-		topics = append(topics, c.namedTopic(ctx, &req.Topics[i], create))
+	asked := distinct(req.Topics, func(t *kmsg.MetadataRequestTopic) broker.TopicRef {
+		return broker.TopicRef{ID: t.TopicID, Name: text(t.Topic)}
+	})
+	for i := range asked {
+		topics = append(topics, c.namedTopic(ctx, &asked[i], create))
 	}
 	img := c.s.broker.Image() // after creations and catching up: the answer is one view
 	for i := range topics {

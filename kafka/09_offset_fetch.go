@@ -18,8 +18,9 @@ import (
 func (c *conn) offsetFetch(ctx context.Context, req *kmsg.OffsetFetchRequest, s *slot) (*kmsg.OffsetFetchResponse, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	if req.Version >= 8 {
-		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, c.groupOffsets(ctx, &req.Groups[i], s))
+		asked := distinct(req.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group })
+		for i := range asked {
+			resp.Groups = append(resp.Groups, c.groupOffsets(ctx, &asked[i], s))
 		}
 		return resp, nil
 	}

@@ -13,7 +13,7 @@ import (
 // v3 authorized operations (KIP-430); v4 static members (KIP-345); v5 flexible; v6 an unknown group is an error (KIP-1043), before it was one in state Dead.
 func (c *conn) describeGroups(ctx context.Context, req *kmsg.DescribeGroupsRequest, s *slot) (*kmsg.DescribeGroupsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
-	for _, name := range req.Groups {
+	for _, name := range distinct(req.Groups, func(name *string) string { return *name }) {
 		g := kmsg.NewDescribeGroupsResponseGroup()
 		g.Group, g.Members = name, []kmsg.DescribeGroupsResponseGroupMember{}
 		if req.IncludeAuthorizedOperations {

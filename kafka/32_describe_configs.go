@@ -14,8 +14,13 @@ import (
 // v1 sources, synonyms (KIP-226); v3 types, documentation (KIP-569); v4 flexible.
 func (c *conn) describeConfigs(ctx context.Context, req *kmsg.DescribeConfigsRequest, s *slot) (*kmsg.DescribeConfigsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
-	for i := range req.Resources {
-		in := &req.Resources[i]
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	asked := distinct(req.Resources, func(r *kmsg.DescribeConfigsRequestResource) resource { return resource{r.ResourceType, r.ResourceName} })
+	for i := range asked {
+		in := &asked[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
 		out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}

@@ -26,9 +26,10 @@ func (c *conn) describeLogDirs(_ context.Context, req *kmsg.DescribeLogDirsReque
 			c.logsOf(img, t, nil, &dir)
 		}
 	}
-	for i := range req.Topics {
-		if t, ok := img.TopicByName(req.Topics[i].Topic); ok {
-			c.logsOf(img, t, req.Topics[i].Partitions, &dir)
+	asked := distinct(req.Topics, func(t *kmsg.DescribeLogDirsRequestTopic) string { return t.Topic })
+	for i := range asked {
+		if t, ok := img.TopicByName(asked[i].Topic); ok {
+			c.logsOf(img, t, asked[i].Partitions, &dir)
 		}
 	}
 	resp.Dirs = []kmsg.DescribeLogDirsResponseDir{dir}

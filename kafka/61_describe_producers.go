@@ -19,11 +19,12 @@ func (c *conn) describeProducers(ctx context.Context, req *kmsg.DescribeProducer
 	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
 	ctx, cancel := context.WithTimeout(ctx, describeProducersWait) // together: many partitions do not wait one after another
 	defer cancel()
-	for i := range req.Topics {
-		in := &req.Topics[i]
+	asked := distinct(req.Topics, func(t *kmsg.DescribeProducersRequestTopic) string { return t.Topic })
+	for i := range asked {
+		in := &asked[i]
 		out := kmsg.NewDescribeProducersResponseTopic()
 		out.Topic = in.Topic
-		for _, n := range in.Partitions {
+		for _, n := range distinct(in.Partitions, func(n *int32) int32 { return *n }) {
 			o := kmsg.NewDescribeProducersResponseTopicPartition()
 			o.Partition, o.ActiveProducers = n, []kmsg.DescribeProducersResponseTopicPartitionActiveProducer{}
 			list, err := c.s.broker.Producers(ctx, broker.TopicRef{Name: in.Topic}, n)

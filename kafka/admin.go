@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -59,4 +60,15 @@ func brokerIDs(in []int32) []cluster.BrokerID {
 		out[i] = cluster.BrokerID(id)
 	}
 	return out
+}
+
+// distinct keeps the first of those with one key, in place: a request that repeats a short name many times would multiply a long description, and nobody needs it twice.
+func distinct[T any, K comparable](items []T, key func(*T) K) []T {
+	seen := make(map[K]bool, len(items))
+	return slices.DeleteFunc(items, func(item T) bool {
+		k := key(&item)
+		repeated := seen[k]
+		seen[k] = true
+		return repeated
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -196,6 +197,45 @@ func TestCase107_AByteNowAndThenDoesNotHelp(t *testing.T) {
 				b = head[i : i+1]
 			}
 			_, _ = c.Write(b) // it fails when the door has closed
+		}
+	}
+}
+
+// A name that is repeated a thousand times is described once: otherwise a small request could ask for an answer without end (case 108).
+func TestCase108_RepeatedNamesAreDescribedOnce(t *testing.T) {
+	f := newFullBroker()
+	f.producers = []broker.ProducerStatus{{ID: 1}}
+	c := openDoorOf(t, Config{}, f.fakeBroker, f, fakeGroups{}).dial()
+	for _, make := range []func(n int) kmsg.Request{
+		func(n int) kmsg.Request {
+			return &kmsg.MetadataRequest{Version: 9, Topics: slices.Repeat([]kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("t")}}, n)}
+		},
+		func(n int) kmsg.Request {
+			return &kmsg.DescribeConfigsRequest{Version: 4, Resources: slices.Repeat([]kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t"}}, n)}
+		},
+		func(n int) kmsg.Request {
+			return &kmsg.DescribeGroupsRequest{Version: 5, Groups: slices.Repeat([]string{"g"}, n)}
+		},
+		func(n int) kmsg.Request {
+			return &kmsg.OffsetFetchRequest{Version: 8, Groups: slices.Repeat([]kmsg.OffsetFetchRequestGroup{{Group: "g", MemberEpoch: -1}}, n)}
+		},
+		func(n int) kmsg.Request {
+			topic := kmsg.DescribeProducersRequestTopic{Topic: "t", Partitions: slices.Repeat([]int32{0}, n)}
+			return &kmsg.DescribeProducersRequest{Topics: slices.Repeat([]kmsg.DescribeProducersRequestTopic{topic}, n)}
+		},
+		func(n int) kmsg.Request {
+			return &kmsg.DescribeLogDirsRequest{Version: 4, Topics: slices.Repeat([]kmsg.DescribeLogDirsRequestTopic{{Topic: "t", Partitions: []int32{0}}}, n)}
+		},
+	} {
+		var size [2]int
+		for i, n := range []int{1, 200} {
+			req := make(n)
+			c.send(req)
+			_, body := c.frame()
+			size[i] = len(body)
+		}
+		if size[0] != size[1] {
+			t.Errorf("%T: %d bytes for a name, %d for 200 times the same", make(0), size[0], size[1])
 		}
 	}
 }
