@@ -23,7 +23,7 @@ const (
 	CodeNotEnoughReplicasAfter      // the ISR became too small after the append; the outcome is unknown
 	CodeTimedOut                    // the deadline passed; the outcome is unknown
 	CodeOffsetOutOfRange            // below the log start or above the end
-	CodeOffsetNotAvailable          // a new leader does not know the high watermark yet; retry
+	CodeOffsetNotAvailable          // a new leader does not know the high watermark yet, or a follower does not have the offset yet; retry
 	CodeStorage                     // the log is offline or the disk refused
 	CodeCorrupt                     // a batch fails its checksum
 	CodeInvalidRecord               // a batch is well formed but not allowed

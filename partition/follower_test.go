@@ -112,6 +112,26 @@ func TestFollower_CopiesAndLeads(t *testing.T) {
 	}
 }
 
+// A reader that was at the watermark of the leader comes to a follower that has not got everything: because it was sent there, or because this broker led until it
+// was restarted. Only the leader knows what is out of range.
+func TestCase31_AFollowerThatIsBehindSendsNobodyAway(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(2, 2)
+	k.deliver(1, 0, 1, "a")
+	k.awaitStatus("append", func(s Status) bool { return s.LogEnd == 1 })
+	read := func(at record.Offset) cluster.Code {
+		return k.runner().Read(ReadRequest{Offset: at, MaxBytes: 1 << 20, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch, Follower: true}).Code
+	}
+	if code := read(2); code != cluster.CodeOffsetNotAvailable {
+		t.Errorf("a follower that ends at 1 is read at 2: %s", code)
+	}
+	k.elect(1)
+	k.awaitStatus("leadership", func(s Status) bool { return s.Role == RoleLeader })
+	if code := read(2); code != cluster.CodeOffsetOutOfRange {
+		t.Errorf("a leader that ends at 1 is read at 2: %s", code)
+	}
+}
+
 func TestFollower_SkipsWhatItHas(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	k.topic(2, 2)

@@ -50,6 +50,9 @@ func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
 		return res
 	}
 	switch {
+	case req.Offset > v.logEnd && v.role != RoleLeader:
+		res.Code = cluster.CodeOffsetNotAvailable // behind the leader, which alone knows what is out of range: nobody is to start over for that (case 31)
+		return res
 	case req.Offset < v.logStart, req.Offset > v.logEnd:
 		res.Code = cluster.CodeOffsetOutOfRange
 		return res
