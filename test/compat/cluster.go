@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	brokers     = 3
+	brokers     = 3                // of the cluster that every row gets
 	healthyWait = 60 * time.Second // for three brokers to be in service with every replica in sync
 	stopWait    = 15 * time.Second // for a broker to end after SIGTERM
 )
 
-// cluster is three brokers on loopback.
+// cluster is some brokers on loopback.
 type cluster struct {
 	bin, dir string
-	brokers  [brokers]*broker
+	brokers  []*broker
 }
 
 // broker is one process and its addresses, which it keeps over restarts.
@@ -35,17 +35,17 @@ type broker struct {
 	log                     *os.File
 }
 
-// startCluster returns when all brokers are in service.
-func startCluster(ctx context.Context, bin, dir string) (*cluster, error) {
+// startCluster returns when all of n brokers are in service. Their files are in dir, which must exist; skip is how many brokers of other clusters run.
+func startCluster(ctx context.Context, bin, dir string, n, skip int) (*cluster, error) {
 	bin, err := filepath.Abs(filepath.Join(bin, "moldau"))
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{bin: bin, dir: dir}
+	c := &cluster{bin: bin, dir: dir, brokers: make([]*broker, n)}
 	for i := range c.brokers {
 		var ports [4]string
 		for j := range ports {
-			ports[j] = c.freeAddr(4*i + j)
+			ports[j] = freeAddr(4*(skip+i) + j)
 		}
 		c.brokers[i] = &broker{grpc: ports[0], peer: ports[1], http: ports[2], kafka: ports[3]}
 	}
@@ -63,10 +63,10 @@ func startCluster(ctx context.Context, bin, dir string) (*cluster, error) {
 }
 
 // freeAddr finds a port where nobody listens, below the range that the kernel gives to clients: a broker that is down for a moment must find its port
-// again. The slots keep the ports of one cluster apart.
-func (c *cluster) freeAddr(slot int) string {
+// again. The slots, four for each of four brokers, keep the ports apart.
+func freeAddr(slot int) string {
 	for {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+slot*1500+rand.IntN(1500)))
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+slot*1400+rand.IntN(1400)))
 		if l, err := net.Listen("tcp", addr); err == nil {
 			l.Close()
 			return addr
@@ -105,7 +105,7 @@ func (c *cluster) start(i int) error {
 		return err
 	}
 	cmd := exec.Command(c.bin, "server", "--id", strconv.Itoa(i), "--data", c.dataDir(i),
-		"--seeds", c.addrs(func(b *broker) string { return b.peer }), "--bootstrap-expect", strconv.Itoa(brokers),
+		"--seeds", c.addrs(func(b *broker) string { return b.peer }), "--bootstrap-expect", strconv.Itoa(len(c.brokers)),
 		"--grpc-addr", b.grpc, "--peer-addr", b.peer, "--http-addr", b.http, "--kafka-addr", b.kafka, "--topic-auto-create")
 	cmd.Stdout, cmd.Stderr = log, log
 	// A signal from the terminal is for the driver, which then ends the brokers itself.
@@ -121,7 +121,7 @@ func (c *cluster) start(i int) error {
 // bounce kills a random broker with SIGKILL, starts it again and waits until its new registration is in service and in every ISR. Without a look at the
 // registration the cluster would seem healthy for as long as nobody has missed the broker.
 func (c *cluster) bounce(ctx context.Context) error {
-	i := rand.IntN(brokers)
+	i := rand.IntN(len(c.brokers))
 	s, err := c.status(ctx)
 	if err != nil {
 		return err
@@ -183,8 +183,8 @@ func (c *cluster) inService(ctx context.Context, id int, before int64) error {
 			live++
 		}
 	}
-	if live < brokers {
-		return fmt.Errorf("%d of %d brokers are in service", live, brokers)
+	if live < len(c.brokers) {
+		return fmt.Errorf("%d of %d brokers are in service", live, len(c.brokers))
 	}
 	if s.epoch(id) <= before {
 		return fmt.Errorf("broker %d has not registered again", id)
@@ -219,6 +219,33 @@ func (c *cluster) status(ctx context.Context) (status, error) {
 	}
 	var s status
 	return s, json.Unmarshal(out, &s)
+}
+
+// secondCluster is a cluster of one broker for the rows that want two; it starts when the first of them does.
+type secondCluster struct {
+	bin, dir string
+	cluster  *cluster // nil before it is wanted
+}
+
+func (s *secondCluster) bootstrap(ctx context.Context) (string, error) {
+	if s.cluster == nil {
+		dir := filepath.Join(s.dir, "second")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return "", err
+		}
+		c, err := startCluster(ctx, s.bin, dir, 1, brokers)
+		if err != nil {
+			return "", fmt.Errorf("second cluster: %w", err)
+		}
+		s.cluster = c
+	}
+	return s.cluster.bootstrap(), nil
+}
+
+func (s *secondCluster) stop() {
+	if s.cluster != nil {
+		s.cluster.stop()
+	}
 }
 
 func (c *cluster) cli(ctx context.Context, args ...string) ([]byte, error) {

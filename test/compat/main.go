@@ -82,14 +82,16 @@ func run(ctx context.Context, o options) (int, error) {
 	} else {
 		defer os.RemoveAll(dir)
 	}
-	c, err := startCluster(ctx, o.bin, dir)
+	c, err := startCluster(ctx, o.bin, dir, brokers, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer c.stop()
+	second := &secondCluster{bin: o.bin, dir: dir}
+	defer second.stop()
 	t := &table{known: known}
 	for _, name := range names {
-		r := &runner{name: name, dir: filepath.Join(o.clients, name), logs: dir, cache: o.cache, cluster: c, prefix: fmt.Sprintf("%s-%d-", name, time.Now().Unix()%1_000_000)}
+		r := &runner{name: name, dir: filepath.Join(o.clients, name), logs: dir, cache: o.cache, cluster: c, second: second, prefix: fmt.Sprintf("%s-%d-", name, time.Now().Unix()%1_000_000)}
 		for _, result := range r.row(ctx, func(capability string) bool { return len(o.caps) == 0 || slices.Contains(o.caps, capability) }) {
 			t.add(result)
 		}

@@ -34,30 +34,31 @@ type result struct {
 type runner struct {
 	name, dir, logs, cache, prefix string
 	cluster                        *cluster
+	second                         *secondCluster
 }
 
 // row sets the client up and runs those of its capabilities that are wanted.
 func (r *runner) row(ctx context.Context, wanted func(capability string) bool) []result {
-	out, err := r.script(ctx, setupWait, "setup.sh")
+	out, err := r.script(ctx, setupWait, nil, "setup.sh")
 	if err != nil {
 		return []result{r.report("setup", err, out, 0)}
 	}
-	out, err = r.script(ctx, time.Minute, "run.sh", "list")
+	out, err = r.script(ctx, time.Minute, nil, "run.sh", "list")
 	if err != nil {
 		return []result{r.report("list", err, out, 0)}
 	}
 	var results []result
 	for line := range strings.Lines(out.stdout) {
-		capability, limit, err := parseCapability(line)
+		capability, err := parseCapability(line)
 		if err != nil {
 			return append(results, r.report("list", err, output{}, 0))
 		}
-		if !wanted(capability) {
+		if !wanted(capability.name) {
 			continue
 		}
 		begin := time.Now()
-		out, err := r.script(ctx, limit, "run.sh", capability)
-		results = append(results, r.report(capability, err, out, time.Since(begin)))
+		out, err := r.capability(ctx, capability)
+		results = append(results, r.report(capability.name, err, out, time.Since(begin)))
 		if ctx.Err() != nil {
 			break
 		}
@@ -65,22 +66,44 @@ func (r *runner) row(ctx context.Context, wanted func(capability string) bool) [
 	return results
 }
 
-// parseCapability reads a line of run.sh list: the name, and how long it may take where that is more than usual.
-func parseCapability(line string) (name string, limit time.Duration, err error) {
+func (r *runner) capability(ctx context.Context, c capability) (output, error) {
+	if !c.second {
+		return r.script(ctx, c.limit, nil, "run.sh", c.name)
+	}
+	addr, err := r.second.bootstrap(ctx)
+	if err != nil {
+		return output{}, err
+	}
+	return r.script(ctx, c.limit, []string{"BROKERS2=" + addr}, "run.sh", c.name)
+}
+
+// capability is a line of run.sh list.
+type capability struct {
+	name   string
+	limit  time.Duration // how long it may take
+	second bool          // it wants a second cluster
+}
+
+// parseCapability reads the name, seconds=N where it may take longer than usual, and second-cluster.
+func parseCapability(line string) (capability, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
-		return "", 0, errors.New("run.sh list has an empty line")
+		return capability{}, errors.New("run.sh list has an empty line")
 	}
-	limit = capabilityWait
+	c := capability{name: words[0], limit: capabilityWait}
 	for _, word := range words[1:] {
+		if word == "second-cluster" {
+			c.second = true
+			continue
+		}
 		seconds, ok := strings.CutPrefix(word, "seconds=")
 		n, err := strconv.Atoi(seconds)
 		if !ok || err != nil || n <= 0 {
-			return "", 0, fmt.Errorf("run.sh list: %q: %q is not seconds=N", words[0], word)
+			return capability{}, fmt.Errorf("run.sh list: %s: %q is neither seconds=N nor second-cluster", c.name, word)
 		}
-		limit = time.Duration(n) * time.Second
+		c.limit = time.Duration(n) * time.Second
 	}
-	return words[0], limit, nil
+	return c, nil
 }
 
 // output is what a script has written.
@@ -109,7 +132,7 @@ func lastLine(text string) string {
 
 // script runs one script of the client's folder in a process group of its own, which is killed when the time is over. Both outputs are kept, and
 // written to the logs.
-func (r *runner) script(ctx context.Context, limit time.Duration, name string, args ...string) (output, error) {
+func (r *runner) script(ctx context.Context, limit time.Duration, env []string, name string, args ...string) (output, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	path, err := filepath.Abs(filepath.Join(r.dir, name))
@@ -123,6 +146,7 @@ func (r *runner) script(ctx context.Context, limit time.Duration, name string, a
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = filepath.Dir(path)
 	cmd.Env = append(os.Environ(), "BROKERS="+r.cluster.bootstrap(), "PREFIX="+r.prefix, "COMPAT_CACHE="+r.cache, "MOLDAU="+r.cluster.bin, "DATA_DIRS="+r.cluster.dataDirs(), "TMPDIR="+work)
+	cmd.Env = append(cmd.Env, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second

@@ -7,20 +7,21 @@ import (
 
 func TestParseCapability(t *testing.T) {
 	for _, tt := range []struct {
-		line, name string
-		limit      time.Duration
-		ok         bool
+		line string
+		want capability
+		ok   bool
 	}{
-		{"group\n", "group", capabilityWait, true},
-		{"rounds seconds=660\n", "rounds", 660 * time.Second, true},
-		{"\n", "", 0, false},
-		{"rounds 660\n", "", 0, false},
-		{"rounds seconds=0\n", "", 0, false},
-		{"rounds seconds=many\n", "", 0, false},
+		{"group\n", capability{"group", capabilityWait, false}, true},
+		{"rounds seconds=660\n", capability{"rounds", 660 * time.Second, false}, true},
+		{"mirror second-cluster seconds=200\n", capability{"mirror", 200 * time.Second, true}, true},
+		{"\n", capability{}, false},
+		{"rounds 660\n", capability{}, false},
+		{"rounds seconds=0\n", capability{}, false},
+		{"rounds seconds=many\n", capability{}, false},
 	} {
-		name, limit, err := parseCapability(tt.line)
-		if name != tt.name || limit != tt.limit || (err == nil) != tt.ok {
-			t.Errorf("%q: got %q, %s, %v; want %q, %s, ok %t", tt.line, name, limit, err, tt.name, tt.limit, tt.ok)
+		got, err := parseCapability(tt.line)
+		if got != tt.want || (err == nil) != tt.ok {
+			t.Errorf("%q: got %+v, %v; want %+v, ok %t", tt.line, got, err, tt.want, tt.ok)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestShort(t *testing.T) {
 		t.Fatal("E2E_BIN must name the directory of the binary moldau: run make test")
 	}
 	dir := t.TempDir()
-	c, err := startCluster(t.Context(), bin, dir)
+	c, err := startCluster(t.Context(), bin, dir, brokers, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

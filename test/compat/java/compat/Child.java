@@ -1,14 +1,11 @@
 package compat;
 
-import static compat.Kit.check;
-
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
 
 /** A Java program of Apache Kafka's that runs beside the row, with a file of settings. It never outlives the row. */
 final class Child {
@@ -23,7 +20,8 @@ final class Child {
         Files.write(file, new TreeMap<>(settings).entrySet().stream().map(e -> e.getKey() + "=" + e.getValue()).toList());
         log = Files.createTempFile(name, ".log");
         process = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true",
-            "-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"), "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", System.getProperty("java.class.path"), main, file.toString())
+            "-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"), "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", System.getProperty("java.class.path"), main, file.toString())
             .redirectErrorStream(true).redirectOutput(log.toFile()).start();
         Kit.atEnd(process::destroyForcibly);
     }
@@ -46,9 +44,9 @@ final class Child {
     }
 
     /** Asks it to end, in the orderly way. */
-    void stop() throws InterruptedException {
+    void stop() throws Exception {
         process.destroy();
-        check(process.waitFor(30, TimeUnit.SECONDS), name + " did not end 30 s after SIGTERM");
+        Kit.until(name + " ends after SIGTERM", () -> !alive());
     }
 
     void kill() throws InterruptedException {

@@ -123,12 +123,17 @@ final class Kit {
         return text.length() > 200 ? text.substring(0, 200) + "..." : text;
     }
 
-    /** Waits until the condition holds, and fails after WAIT with the words that say what was waited for. */
+    /** Waits until the condition holds, and fails after WAIT with the words that say what was waited for. What takes long is printed. */
     static void until(String what, Condition condition) throws Exception {
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(WAIT);
+        long begin = System.nanoTime();
+        long end = begin + TimeUnit.SECONDS.toNanos(WAIT);
         while (!condition.holds()) {
             check(System.nanoTime() < end, "not within " + WAIT + " s: " + what);
             pause(20);
+        }
+        long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
+        if (took > 1000) {
+            System.out.println(took + " ms: " + what);
         }
     }
 

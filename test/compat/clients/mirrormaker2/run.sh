@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec ../../java/run.sh mirrormaker2 Mirror "$@"

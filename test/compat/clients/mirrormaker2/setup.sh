@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec ../../java/install.sh mirrormaker2 Kit.java Child.java Mirror.java
