@@ -83,7 +83,7 @@ func TestProduceStream_RefusesPerBatchAndGoesOn(t *testing.T) {
 		{"unknown partition", &moldauv1.ProduceRequest{Topic: "t", Partition: 9, Batch: good}, cluster.CodeUnknownTopic},
 		{"no batch", &moldauv1.ProduceRequest{Topic: "t"}, cluster.CodeInvalidRequest},
 		{"two batches", &moldauv1.ProduceRequest{Topic: "t", Batch: slices.Concat(good, good)}, cluster.CodeInvalidRecord},
-		{"half a batch", &moldauv1.ProduceRequest{Topic: "t", Batch: good[:len(good)-1]}, cluster.CodeCorrupt},
+		{"half a batch", &moldauv1.ProduceRequest{Topic: "t", Batch: good[:len(good)-1]}, cluster.CodeInvalidRecord},
 		{"bad checksum", &moldauv1.ProduceRequest{Topic: "t", Batch: flipped}, cluster.CodeCorrupt},
 		{"too large", &moldauv1.ProduceRequest{Topic: "t", Batch: batchOf(t, record.BuilderOptions{}, make([]byte, 100001))}, cluster.CodeTooLarge},
 		{"bomb (case 104)", &moldauv1.ProduceRequest{Topic: "t", Batch: batchOf(t, record.BuilderOptions{Codec: record.CodecGzip}, make([]byte, 2<<20))}, cluster.CodeTooLarge},

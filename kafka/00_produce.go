@@ -21,6 +21,12 @@ import (
 // Requests of a connection overlap: batches are appended in the order in which they came, and wait for their acknowledgements side by side. With acks=0 there is
 // no answer; a refusal closes the connection, which is all that the client can be told.
 
+// firstProduceZstd and firstProduceByID are the versions that brought zstd and topic ids.
+const (
+	firstProduceZstd = 7
+	firstProduceByID = 13
+)
+
 // produceCall is one Produce request on its way.
 type produceCall struct {
 	c        *conn
@@ -76,6 +82,10 @@ func (p *produceCall) prepare(req *kmsg.ProduceRequest) (n int) {
 
 // one gives the batch of one partition to the broker, or refuses it.
 func (p *produceCall) one(req *kmsg.ProduceRequest, ref broker.TopicRef, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) {
+	named := ref
+	if ref.ID.IsZero() { // by name; writing never creates a topic: clients ask for its metadata first
+		named = p.c.existing(p.c.ctx, ref)
+	}
 	if e := p.refuse(req, ref, in.Records, out); e != nil {
 		p.answer(ref, out, broker.ProduceResult{Code: e.Code, Message: e.Message, BaseOffset: -1, LogStart: -1, LogAppendMs: -1, Leader: cluster.NoBroker, LeaderEpoch: record.NoEpoch})
 		return
@@ -90,7 +100,7 @@ func (p *produceCall) one(req *kmsg.ProduceRequest, ref broker.TopicRef, in *kms
 		}
 	}
 	p.c.s.broker.Produce(broker.ProduceRequest{
-		Topic: ref, Partition: in.Partition, LeaderEpoch: record.NoEpoch, Batch: in.Records, Acks: p.acks,
+		Topic: named, Partition: in.Partition, LeaderEpoch: record.NoEpoch, Batch: in.Records, Acks: p.acks,
 		Timeout: time.Duration(req.TimeoutMillis) * time.Millisecond, Release: release, Patient: !p.waited.Load(),
 	}, func(r broker.ProduceResult) {
 		release() // a refusal may come without it
@@ -109,10 +119,16 @@ func (p *produceCall) refuse(req *kmsg.ProduceRequest, ref broker.TopicRef, batc
 	case req.Acks < -1 || req.Acks > 1:
 		out.ErrorCode = errInvalidRequiredAcks
 		return cluster.Refuse(cluster.CodeInvalidRequest, "acks is -1, 0 or 1")
+	case ref.ID.IsZero() && req.Version >= firstProduceByID:
+		out.ErrorCode = errUnknownTopicID
+		return cluster.Refuse(cluster.CodeUnknownTopic, "the topic's id is zero")
 	case ref.ID.IsZero():
 		if err := cluster.ParseTopicName(ref.Name); err != nil {
 			return broker.AsRefusal(err)
 		}
+	}
+	if head, err := record.ParseHead(batch); err == nil && head.Codec() == record.CodecZstd && req.Version < firstProduceZstd {
+		return cluster.Refuse(cluster.CodeUnsupportedCompression, "zstd comes with version 7 of Produce")
 	}
 	e, blamed := p.c.checker.Check(ref.ID, ref.Name, batch)
 	for _, index := range blamed {

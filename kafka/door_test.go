@@ -264,8 +264,20 @@ func TestProduce_BadBatchesNeverReachTheBroker(t *testing.T) {
 		spoil func(*kmsg.ProduceRequest)
 		want  int16
 	}{
-		"null":     {func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records = nil }, errCorruptMessage},
-		"checksum": {func(r *kmsg.ProduceRequest) { b := r.Topics[0].Partitions[0].Records; b[len(b)-1] ^= 1 }, errCorruptMessage},
+		"null": {func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records = nil }, errInvalidRecord},
+		"half": {func(r *kmsg.ProduceRequest) {
+			p := &r.Topics[0].Partitions[0]
+			p.Records = p.Records[:len(p.Records)-1]
+		}, errInvalidRecord},
+		"magic 1": {func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records[16] = 1 }, errInvalidRecord},
+		"zstd before version 7": {func(r *kmsg.ProduceRequest) {
+			b := record.NewBuilder(record.BuilderOptions{Codec: record.CodecZstd})
+			b.Append(1, nil, []byte("v"), nil)
+			batch, _ := b.Build()
+			r.Version, r.Topics[0].Partitions[0].Records = 6, batch.Bytes()
+		}, errUnsupportedCompression},
+		"a zero id": {func(r *kmsg.ProduceRequest) { r.Version = 13 }, errUnknownTopicID},
+		"checksum":  {func(r *kmsg.ProduceRequest) { b := r.Topics[0].Partitions[0].Records; b[len(b)-1] ^= 1 }, errCorruptMessage},
 		"two batches": {func(r *kmsg.ProduceRequest) {
 			p := &r.Topics[0].Partitions[0]
 			p.Records = append(p.Records, p.Records...)

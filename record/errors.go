@@ -35,7 +35,8 @@ var (
 type RecordError struct {
 	// Index counts records from 0 in batch order.
 	Index int32
-	// More has further records of the same batch with the same fault, at most maxNamedRecords, in batch order. Only a missing key is looked for to the end.
+	// More has further records of the same batch with the same fault, at most maxNamedRecords, in batch order. Missing keys and bad timestamps are looked
+	// for to the end.
 	More []int32
 	// Err is or wraps ErrInvalid.
 	Err error

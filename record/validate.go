@@ -105,14 +105,14 @@ func (b Batch) validateRecords(lim Limits) (int64, error) {
 	newest := NoTimestamp
 	cur := cursor{b: payload}
 	var r rawRecord
-	var keyless *RecordError // names every record without a key, so that its producer can send the others again
+	var faulty *RecordError // names every record without a key, or with a bad timestamp, so that its producer can send the others again
 	for index := int32(0); ; index++ {
 		more, err := nextRaw(&cur, &r, index, b)
 		if err != nil {
 			return 0, err
 		}
-		if !more && keyless != nil {
-			return 0, keyless
+		if !more && faulty != nil {
+			return 0, faulty
 		}
 		if !more {
 			return newest, nil
@@ -121,16 +121,25 @@ func (b Batch) validateRecords(lim Limits) (int64, error) {
 			return 0, &RecordError{Index: index, Err: fmt.Errorf("%w: offset delta %d", ErrInvalid, r.offsetDelta)}
 		}
 		if r.key == nil && lim.RequireKeys {
-			if keyless == nil {
-				keyless = &RecordError{Index: index, Err: fmt.Errorf("%w: null key", ErrInvalid)}
-			} else if len(keyless.More) < maxNamedRecords {
-				keyless.More = append(keyless.More, index)
-			}
+			faulty = faulty.and(index, fmt.Errorf("%w: null key", ErrInvalid))
+			continue
 		}
 		timestamp := b.BaseTimestamp() + r.timestampDelta
 		if timestamp != NoTimestamp && (timestamp < max(0, lim.MinTimestamp) || timestamp > upper) {
-			return 0, &RecordError{Index: index, Err: fmt.Errorf("%w: %d is not within %d and %d", ErrTimestamp, timestamp, lim.MinTimestamp, upper)}
+			faulty = faulty.and(index, fmt.Errorf("%w: %d is not within %d and %d", ErrTimestamp, timestamp, lim.MinTimestamp, upper))
+			continue
 		}
 		newest = max(newest, timestamp)
 	}
+}
+
+// and adds a record to those that are named; what is wrong with the first stands for all.
+func (e *RecordError) and(index int32, err error) *RecordError {
+	switch {
+	case e == nil:
+		return &RecordError{Index: index, Err: err}
+	case len(e.More) < maxNamedRecords:
+		e.More = append(e.More, index)
+	}
+	return e
 }

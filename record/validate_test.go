@@ -224,6 +224,18 @@ func TestValidate_RequireKeys(t *testing.T) {
 	}
 }
 
+// TestValidate_NamesEveryBadTimestamp: a producer sends the others again (KIP-467).
+func TestValidate_NamesEveryBadTimestamp(t *testing.T) {
+	records := sample(4, 10)
+	for i, ts := range []int64{5, 900, 6, 901} {
+		records[i].Timestamp = ts
+	}
+	at := (*RecordError)(nil)
+	if err := build(t, BuilderOptions{}, records...).Validate(Limits{MaxTimestamp: 100}); !errors.As(err, &at) || at.Index != 1 || len(at.More) != 1 || at.More[0] != 3 {
+		t.Errorf("two late records: error %v names %v", err, at)
+	}
+}
+
 func TestBuild_PlainOrRefused(t *testing.T) {
 	full := func(opts BuilderOptions) *Builder {
 		b := NewBuilder(opts)

@@ -110,7 +110,8 @@ func limitsOf(name string, cfg cluster.TopicConfig) topicLimits {
 func refuseBatch(err error) *cluster.Error {
 	code := cluster.CodeInvalidRecord
 	switch {
-	case errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrShort):
+	case errors.Is(err, record.ErrMagic), errors.Is(err, record.ErrShort): // as its producer meant it: sending it again does not help
+	case errors.Is(err, record.ErrCorrupt):
 		code = cluster.CodeCorrupt
 	case errors.Is(err, record.ErrCodec):
 		code = cluster.CodeUnsupportedCompression

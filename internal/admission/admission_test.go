@@ -60,7 +60,7 @@ func TestCheck_WhatMayNotEnterALog(t *testing.T) {
 		"good":                         {id: plainID, batch: good},
 		"good, by name":                {topic: "plain", batch: good},
 		"a topic that is not there":    {topic: "new", batch: good},
-		"nothing":                      {id: plainID, want: cluster.CodeCorrupt},
+		"nothing":                      {id: plainID, want: cluster.CodeInvalidRecord},
 		"damaged":                      {id: plainID, batch: damaged, want: cluster.CodeCorrupt},
 		"two batches":                  {id: plainID, batch: append(bytes.Clone(good), good...), want: cluster.CodeInvalidRecord},
 		"above max.message.bytes":      {id: plainID, batch: built(t, record.BuilderOptions{}, now, slices.Repeat([]string{"k"}, 20)...), want: cluster.CodeTooLarge},
