@@ -39,7 +39,10 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		o := kmsg.NewFetchResponseTopicPartition()
 		o.Partition = p.partition
 		c.fetched(broker.TopicRef{ID: p.id, Name: p.name}, &parts[i], &o)
-		if req.IsolationLevel == 1 {
+		if plan.byID && p.id.IsZero() {
+			o.ErrorCode = errUnknownTopicID
+		}
+		if req.IsolationLevel == 1 || o.ErrorCode == errUnknownTopicID || o.ErrorCode == errUnknownTopicOrPartition {
 			o.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 		}
 		if o.ErrorCode != errNone {
@@ -158,6 +161,9 @@ func (c *conn) existing(ctx context.Context, ref broker.TopicRef) broker.TopicRe
 func (c *conn) fetched(ref broker.TopicRef, p *broker.FetchedPartition, o *kmsg.FetchResponseTopicPartition) {
 	o.ErrorCode = c.wireTopic(ref, p.Code)
 	o.HighWatermark, o.LastStableOffset, o.LogStartOffset = int64(p.HighWatermark), int64(p.HighWatermark), int64(p.LogStart)
+	if o.ErrorCode != errNone { // as Kafka: a refusal tells nothing of the log
+		o.HighWatermark, o.LastStableOffset, o.LogStartOffset = -1, -1, -1
+	}
 	if p.Elsewhere {
 		o.PreferredReadReplica = int32(p.Preferred)
 	}

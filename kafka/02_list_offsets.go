@@ -24,6 +24,7 @@ const (
 func (c *conn) listOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, s *slot) (*kmsg.ListOffsetsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	var queries []broker.OffsetQuery
+	named := countPartitions(req)
 	for i := range req.Topics {
 		ref := c.existing(ctx, broker.TopicRef{Name: req.Topics[i].Topic})
 		for k := range req.Topics[i].Partitions {
@@ -49,7 +50,16 @@ func (c *conn) listOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, s 
 			p := kmsg.NewListOffsetsResponseTopicPartition()
 			p.Partition, p.ErrorCode = in.Partition, wire(a.Code)
 			p.Offset, p.Timestamp, p.LeaderEpoch = int64(a.Offset), a.Timestamp, int32(a.LeaderEpoch)
-			if in.Timestamp == latestTieredTimestamp {
+			switch times := named[partitionName{req.Topics[i].Topic, in.Partition}]; {
+			case times > 1: // answered once
+				named[partitionName{req.Topics[i].Topic, in.Partition}] = 0
+				p.ErrorCode, a.Offset = errInvalidRequest, -1
+			case times == 0:
+				continue
+			case unknownTimestamp(req.Version, in.Timestamp):
+				p.ErrorCode, a.Offset = errUnsupportedVersion, -1
+			}
+			if p.ErrorCode != errNone || in.Timestamp == latestTieredTimestamp {
 				p.Offset, p.Timestamp, p.LeaderEpoch = -1, -1, -1
 			}
 			p.OldStyleOffsets = []int64{}
@@ -64,4 +74,35 @@ func (c *conn) listOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, s 
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
+}
+
+// unknownTimestamp says whether a version of the request does not have a special timestamp yet, or no version has it.
+func unknownTimestamp(version int16, timestamp int64) bool {
+	switch {
+	case timestamp >= broker.EarliestTimestamp:
+		return false
+	case timestamp == broker.MaxTimestamp:
+		return version < 7
+	case timestamp == earliestLocalTimestamp:
+		return version < 8
+	case timestamp == latestTieredTimestamp:
+		return version < 9
+	}
+	return true
+}
+
+type partitionName struct {
+	topic     string
+	partition int32
+}
+
+// countPartitions counts how often a request names each partition. More than once is invalid.
+func countPartitions(req *kmsg.ListOffsetsRequest) map[partitionName]int {
+	named := map[partitionName]int{}
+	for i := range req.Topics {
+		for k := range req.Topics[i].Partitions {
+			named[partitionName{req.Topics[i].Topic, req.Topics[i].Partitions[k].Partition}]++
+		}
+	}
+	return named
 }

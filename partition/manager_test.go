@@ -381,6 +381,10 @@ func TestCase31_ReadAboveTheWatermarkIsEmpty(t *testing.T) {
 	if !res.Diverged || res.Divergence != (cluster.EpochEnd{Epoch: 1, End: 2}) {
 		t.Errorf("a client whose log was cut is told %+v", res)
 	}
+	res = r.Read(ReadRequest{Offset: 1, MaxBytes: 1, LeaderEpoch: record.NoEpoch, LastEpoch: 9})
+	if res.Code != cluster.CodeOffsetOutOfRange {
+		t.Errorf("a client that has read records of an epoch to come is told %+v", res)
+	}
 }
 
 func TestDeadline_AnswersWhatWaits(t *testing.T) {

@@ -49,11 +49,12 @@ func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
 		res.Diverged, res.Divergence = true, end
 		return res
 	}
+	toCome := len(v.epochs) > 0 && req.LastEpoch > v.epochs.Last() // what the client has read last is not in this log
 	switch {
-	case req.Offset > v.logEnd && v.role != RoleLeader:
+	case (req.Offset > v.logEnd || toCome) && v.role != RoleLeader:
 		res.Code = cluster.CodeOffsetNotAvailable // behind the leader, which alone knows what is out of range: nobody is to start over for that (case 31)
 		return res
-	case req.Offset < v.logStart, req.Offset > v.logEnd:
+	case req.Offset < v.logStart, req.Offset > v.logEnd, toCome:
 		res.Code = cluster.CodeOffsetOutOfRange
 		return res
 	case req.Offset >= v.highWatermark:
