@@ -21,7 +21,7 @@ import (
 const (
 	allTopicOperations   int32 = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
 	allClusterOperations int32 = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
-	allGroupOperations   int32 = 1<<3 | 1<<6 | 1<<8
+	allGroupOperations   int32 = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 )
 
 func (c *conn) metadata(ctx context.Context, req *kmsg.MetadataRequest, s *slot) (*kmsg.MetadataResponse, error) {

@@ -19,10 +19,7 @@ func (c *conn) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, 
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	ctx, cancel := within(ctx, req.TimeoutMillis)
 	defer cancel()
-	named := make(map[string]int, len(req.Topics))
-	for i := range req.Topics {
-		named[req.Topics[i].Topic]++
-	}
+	named := tally(req.Topics, func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic })
 	for i := range req.Topics {
 		in := &req.Topics[i]
 		if named[in.Topic] == 0 { // its duplicate is answered
@@ -34,7 +31,7 @@ func (c *conn) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, 
 		var created broker.CreatedTopic
 		var err error
 		if named[in.Topic] > 1 {
-			err = cluster.Refuse(cluster.CodeInvalidRequest, "the topic is named twice in the request")
+			err = namedTwice("the topic")
 			named[in.Topic] = 0
 		} else if spec, specErr := topicSpec(in, req.ValidateOnly); specErr != nil {
 			err = specErr
@@ -51,6 +48,9 @@ func (c *conn) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, 
 }
 
 func topicSpec(in *kmsg.CreateTopicsRequestTopic, validateOnly bool) (broker.TopicSpec, error) {
+	if in.Topic == metadataTopic { // DescribeQuorum shows the metadata log under this name
+		return broker.TopicSpec{}, cluster.Refuse(cluster.CodeInvalidRequest, "the name belongs to the metadata log")
+	}
 	spec := broker.TopicSpec{Name: in.Topic, Partitions: in.NumPartitions, ReplicationFactor: in.ReplicationFactor, ValidateOnly: validateOnly}
 	for _, e := range in.Configs {
 		if e.Value != nil { // null stands for the default

@@ -29,10 +29,14 @@ func (c *conn) describeConfigs(ctx context.Context, req *kmsg.DescribeConfigsReq
 		if err == nil {
 			entries, err = c.s.broker.DescribeConfigs(ctx, res)
 		}
-		out.ErrorCode, out.ErrorMessage = s.refuse(err)
+		out.ErrorCode, out.ErrorMessage = s.refuse(configured(err))
+		defaults := c.s.broker.Image().Configs(cluster.ConfigResource{Kind: cluster.ConfigClusterDefault})
 		for _, e := range entries {
-			if in.ConfigNames == nil || slices.Contains(in.ConfigNames, e.Key.Name) {
-				out.Configs = append(out.Configs, describedConfig(&e, req))
+			switch {
+			case len(in.ConfigNames) > 0 && !slices.Contains(in.ConfigNames, e.Key.Name):
+			case res.Kind == cluster.ConfigClusterDefault && e.Source != cluster.SourceClusterDefault: // of the default of all brokers, only what is set
+			default:
+				out.Configs = append(out.Configs, describedConfig(&e, defaults, req))
 			}
 		}
 		resp.Resources = append(resp.Resources, out)
@@ -40,7 +44,8 @@ func (c *conn) describeConfigs(ctx context.Context, req *kmsg.DescribeConfigsReq
 	return resp, nil
 }
 
-func describedConfig(e *cluster.EffectiveConfig, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
+// describedConfig describes one value. Its synonyms are where it would come from if it were not set here, nearest first.
+func describedConfig(e *cluster.EffectiveConfig, defaults cluster.Configs, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
 	o := kmsg.NewDescribeConfigsResponseResourceConfig()
 	o.Name, o.Value = e.Key.Name, kmsg.StringPtr(e.Value)
 	o.IsDefault = e.Source == cluster.SourceDefault
@@ -61,10 +66,14 @@ func describedConfig(e *cluster.EffectiveConfig, req *kmsg.DescribeConfigsReques
 	o.ConfigSynonyms = append(o.ConfigSynonyms, own)
 	if e.Source != cluster.SourceDefault {
 		fallback := own
-		fallback.Value, fallback.Source = kmsg.StringPtr(e.Key.Default), kmsg.ConfigSource(cluster.SourceDefault)
 		if e.Key.Synonym != "" {
 			fallback.Name = e.Key.Synonym
 		}
+		if value, ok := defaults.Get(fallback.Name); ok && e.Source != cluster.SourceClusterDefault {
+			fallback.Value, fallback.Source = kmsg.StringPtr(value), kmsg.ConfigSource(cluster.SourceClusterDefault)
+			o.ConfigSynonyms = append(o.ConfigSynonyms, fallback)
+		}
+		fallback.Value, fallback.Source = kmsg.StringPtr(e.Key.Default), kmsg.ConfigSource(cluster.SourceDefault)
 		o.ConfigSynonyms = append(o.ConfigSynonyms, fallback)
 	}
 	return o

@@ -16,10 +16,15 @@ func (c *conn) alterConfigs(ctx context.Context, req *kmsg.AlterConfigsRequest, 
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
 		res, err := configResource(in.ResourceType, in.ResourceName)
+		for _, e := range in.Configs {
+			if e.Value == nil && err == nil {
+				err = cluster.Refuse(cluster.CodeInvalidRequest, "null is no value for "+e.Name)
+			}
+		}
 		if err == nil {
 			_, err = c.s.broker.AlterConfigs(ctx, res, c.replaceConfigs(res, in.Configs), req.ValidateOnly)
 		}
-		out.ErrorCode, out.ErrorMessage = s.refuse(err)
+		out.ErrorCode, out.ErrorMessage = s.refuse(configured(err))
 		resp.Resources = append(resp.Resources, out)
 	}
 	return resp, nil
@@ -31,11 +36,7 @@ func (c *conn) replaceConfigs(res cluster.ConfigResource, wanted []kmsg.AlterCon
 	named := make(map[string]bool, len(wanted))
 	for _, e := range wanted {
 		named[e.Name] = true
-		if e.Value != nil {
-			ops = append(ops, cluster.ConfigOp{Key: e.Name, Value: *e.Value})
-			continue
-		}
-		ops = append(ops, cluster.ConfigOp{Key: e.Name, Delete: true})
+		ops = append(ops, cluster.ConfigOp{Key: e.Name, Value: *e.Value})
 	}
 	for _, e := range c.setConfigs(res) {
 		if !named[e.Key] {

@@ -15,11 +15,21 @@ func (c *conn) createPartitions(ctx context.Context, req *kmsg.CreatePartitionsR
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
 	ctx, cancel := within(ctx, req.TimeoutMillis)
 	defer cancel()
+	named := tally(req.Topics, func(t *kmsg.CreatePartitionsRequestTopic) string { return t.Topic })
 	for i := range req.Topics {
 		in := &req.Topics[i]
+		times := named[in.Topic]
+		if times == 0 { // its duplicate is answered
+			continue
+		}
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = in.Topic
-		out.ErrorCode, out.ErrorMessage = s.refuse(placed(c.grow(ctx, in, req.ValidateOnly)))
+		if times > 1 {
+			named[in.Topic] = 0
+			out.ErrorCode, out.ErrorMessage = s.refuse(namedTwice("the topic"))
+		} else {
+			out.ErrorCode, out.ErrorMessage = s.refuse(placed(c.grow(ctx, in, req.ValidateOnly)))
+		}
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil

@@ -28,7 +28,7 @@ func (c *conn) updateFeatures(ctx context.Context, req *kmsg.UpdateFeaturesReque
 		return resp, nil
 	}
 	if len(req.FeatureUpdates) == 0 {
-		return refuse(errInvalidRequest, "no feature is named")
+		return resp, nil
 	}
 	for i := range req.FeatureUpdates { // all are checked before one is applied
 		if text := c.refuseFeature(req, &req.FeatureUpdates[i]); text != "" {

@@ -44,14 +44,33 @@ func (s *slot) note(code int16) int16 {
 }
 
 // placed gives the refusal of an assignment to a broker that is not there the code that Kafka has for it.
-func placed(err error) error {
+func placed(err error) error { return unknownBrokerAs(cluster.CodeInvalidAssignment, err) }
+
+// configured does the same for the configuration of a broker that is not there.
+func configured(err error) error { return unknownBrokerAs(cluster.CodeInvalidRequest, err) }
+
+func unknownBrokerAs(code cluster.Code, err error) error {
 	var e *cluster.Error
 	if !errors.As(err, &e) || e.Code != cluster.CodeUnknownBroker {
 		return err
 	}
 	refusal := *e
-	refusal.Code = cluster.CodeInvalidAssignment
+	refusal.Code = code
 	return &refusal
+}
+
+// namedTwice refuses what a request names more than once.
+func namedTwice(what string) error {
+	return cluster.Refuse(cluster.CodeInvalidRequest, what+" is named twice in the request")
+}
+
+// tally counts how often each key is there.
+func tally[T any, K comparable](all []T, key func(*T) K) map[K]int {
+	out := make(map[K]int, len(all))
+	for i := range all {
+		out[key(&all[i])]++
+	}
+	return out
 }
 
 func brokerIDs(in []int32) []cluster.BrokerID {

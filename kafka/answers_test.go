@@ -77,6 +77,89 @@ func TestListOffsets_SpecialTimestampsBelongToVersions(t *testing.T) {
 	}
 }
 
+func TestAdmin_WhatIsNamedTwiceIsRefused(t *testing.T) {
+	b := start(t)
+	remove := kmsg.NewPtrDeleteTopicsRequest()
+	for range 2 {
+		topic := kmsg.NewDeleteTopicsRequestTopic()
+		topic.Topic = kmsg.StringPtr("t")
+		remove.Topics = append(remove.Topics, topic)
+	}
+	grow := kmsg.NewPtrCreatePartitionsRequest()
+	for range 2 {
+		topic := kmsg.NewCreatePartitionsRequestTopic()
+		topic.Topic, topic.Count = "t", 3
+		grow.Topics = append(grow.Topics, topic)
+	}
+	removed, grown := ask[*kmsg.DeleteTopicsResponse](b, remove).Topics, ask[*kmsg.CreatePartitionsResponse](b, grow).Topics
+	if len(removed) != 1 || len(grown) != 1 {
+		t.Fatalf("%d and %d answers, want one", len(removed), len(grown))
+	}
+	b.wantCode("delete", removed[0].ErrorCode, kerr.InvalidRequest)
+	b.wantCode("grow", grown[0].ErrorCode, kerr.InvalidRequest)
+	remove.Topics = remove.Topics[:1]
+	remove.Topics[0].TopicID = b.topic
+	b.wantCode("delete by name and id", ask[*kmsg.DeleteTopicsResponse](b, remove).Topics[0].ErrorCode, kerr.InvalidRequest)
+	remove.Topics[0] = kmsg.NewDeleteTopicsRequestTopic()
+	b.wantCode("delete of nothing", ask[*kmsg.DeleteTopicsResponse](b, remove).Topics[0].ErrorCode, kerr.InvalidRequest)
+	metadata := kmsg.NewPtrMetadataRequest()
+	for range 2 {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr("t")
+		metadata.Topics = append(metadata.Topics, topic)
+	}
+	if got := ask[*kmsg.MetadataResponse](b, metadata).Topics; len(got) != 1 || len(got[0].Partitions) != 1 {
+		t.Errorf("a topic asked for twice: %+v", got)
+	}
+}
+
+// alter sends one change of t's configuration.
+func (b *broker) alter(key string, op kmsg.IncrementalAlterConfigOp, values ...*string) int16 {
+	b.t.Helper()
+	req, r := kmsg.NewPtrIncrementalAlterConfigsRequest(), kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
+	for _, value := range values {
+		r.Configs = append(r.Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: key, Op: op, Value: value})
+	}
+	req.Resources = append(req.Resources, r)
+	return ask[*kmsg.IncrementalAlterConfigsResponse](b, req).Resources[0].ErrorCode
+}
+
+func TestConfigs_OddChanges(t *testing.T) {
+	b := start(t)
+	one := kmsg.StringPtr("1")
+	b.wantCode("null", b.alter("retention.ms", kmsg.IncrementalAlterConfigOpSet, nil), kerr.InvalidRequest)
+	b.wantCode("append null", b.alter("cleanup.policy", kmsg.IncrementalAlterConfigOpAppend, nil), kerr.InvalidRequest)
+	b.wantCode("twice", b.alter("retention.ms", kmsg.IncrementalAlterConfigOpSet, one, one), kerr.InvalidRequest)
+	b.wantCode("remove what does not exist", b.alter("no.such", kmsg.IncrementalAlterConfigOpDelete, nil), nil)
+	b.wantCode("set what does not exist", b.alter("no.such", kmsg.IncrementalAlterConfigOpSet, one), kerr.InvalidConfig)
+
+	describe := func(kind kmsg.ConfigResourceType, name string, keys ...string) kmsg.DescribeConfigsResponseResource {
+		req, r := kmsg.NewPtrDescribeConfigsRequest(), kmsg.NewDescribeConfigsRequestResource()
+		r.ResourceType, r.ResourceName, r.ConfigNames = kind, name, keys
+		req.Resources, req.IncludeSynonyms = append(req.Resources, r), true
+		return ask[*kmsg.DescribeConfigsResponse](b, req).Resources[0]
+	}
+	b.wantCode("a broker that is not there", describe(kmsg.ConfigResourceTypeBroker, "77").ErrorCode, kerr.InvalidRequest)
+	if n := len(describe(kmsg.ConfigResourceTypeTopic, "t", []string{}...).Configs); n == 0 {
+		t.Error("an empty list of names is not all")
+	}
+	if n := len(describe(kmsg.ConfigResourceTypeBroker, "").Configs); n != 0 {
+		t.Errorf("%d values are the default of all brokers, and nothing is set", n)
+	}
+	for _, broker := range []string{"", "0"} {
+		req, r := kmsg.NewPtrIncrementalAlterConfigsRequest(), kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeBroker, broker
+		r.Configs = append(r.Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: "max.connections", Value: kmsg.StringPtr("500" + broker)})
+		req.Resources = append(req.Resources, r)
+		b.wantCode("broker "+broker, ask[*kmsg.IncrementalAlterConfigsResponse](b, req).Resources[0].ErrorCode, nil)
+	}
+	b.eventually("both values", func() bool {
+		c := describe(kmsg.ConfigResourceTypeBroker, "0", "max.connections").Configs[0]
+		return len(c.ConfigSynonyms) == 3 && *c.ConfigSynonyms[0].Value == "5000" && *c.ConfigSynonyms[1].Value == "500" && c.ConfigSynonyms[1].Source == kmsg.ConfigSourceDynamicDefaultBrokerConfig
+	})
+}
+
 // capped is a request that a client may send in a version up to a bound.
 type capped struct {
 	kmsg.Request
