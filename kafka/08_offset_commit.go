@@ -5,9 +5,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup"
 )
+
+// firstCommitByID is the version that brought topic ids.
+const firstCommitByID = 10
 
 // OffsetCommit (8), versions 1 to 10: stores where a group goes on reading.
 //
@@ -25,6 +29,9 @@ func (c *conn) offsetCommit(ctx context.Context, req *kmsg.OffsetCommitRequest, 
 		out.Topic, out.TopicID = in.Topic, in.TopicID
 		out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(in.Partitions))
 		t, refused := c.topicOf(ctx, in.TopicID, in.Topic)
+		if req.Version >= firstCommitByID && in.TopicID == [16]byte{} {
+			t, refused = nil, errUnknownTopicID
+		}
 		for k := range in.Partitions {
 			p, o := &in.Partitions[k], &out.Partitions[k]
 			o.Partition, o.ErrorCode = p.Partition, refused
@@ -43,6 +50,9 @@ func (c *conn) offsetCommit(ctx context.Context, req *kmsg.OffsetCommitRequest, 
 	}
 	codes, err := c.s.groups.Commit(ctx, commit) // also without offsets: the member is checked
 	whole, _ := s.coordinatorError(err)
+	if whole == errUnknownMemberID && req.Generation >= 0 {
+		whole = s.note(c.noSuchGroup(ctx, req))
+	}
 	for i, code := range at {
 		*code = whole
 		if err == nil && i < len(codes) {
@@ -50,4 +60,16 @@ func (c *conn) offsetCommit(ctx context.Context, req *kmsg.OffsetCommitRequest, 
 		}
 	}
 	return resp, nil
+}
+
+// noSuchGroup is what a member of a group that is not there is told: the group's name is wrong, or, before version 9, its generation is.
+func (c *conn) noSuchGroup(ctx context.Context, req *kmsg.OffsetCommitRequest) int16 {
+	_, err := c.s.groups.Describe(ctx, req.Group)
+	switch {
+	case err == nil || broker.AsRefusal(err).Code != cluster.CodeUnknownGroup:
+		return errUnknownMemberID
+	case req.Version < 9:
+		return errIllegalGeneration
+	}
+	return errGroupIDNotFound
 }

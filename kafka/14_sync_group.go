@@ -13,6 +13,10 @@ import (
 // v3 static members (KIP-345); v4 flexible; v5 the protocol is checked (KIP-559).
 func (c *conn) syncGroup(ctx context.Context, req *kmsg.SyncGroupRequest, s *slot) (*kmsg.SyncGroupResponse, error) {
 	resp := req.ResponseKind().(*kmsg.SyncGroupResponse)
+	if req.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) {
+		resp.ErrorCode, resp.MemberAssignment = s.note(errInconsistentProtocol), []byte{}
+		return resp, nil
+	}
 	sync := consumergroup.SyncRequest{
 		Group: req.Group, MemberID: req.MemberID, InstanceID: text(req.InstanceID), Generation: req.Generation,
 		ProtocolType: text(req.ProtocolType), Protocol: text(req.Protocol),

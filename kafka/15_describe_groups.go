@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/consumergroup"
 )
 
 // DescribeGroups (15), versions 0 to 6: classic groups with their members.
@@ -41,12 +42,19 @@ func (c *conn) describeGroup(ctx context.Context, name string, g *kmsg.DescribeG
 		g.ErrorCode, g.ErrorMessage = errGroupIDNotFound, kmsg.StringPtr("group "+name+" is a native group; `moldau group describe` shows it")
 		return
 	}
-	g.State, g.ProtocolType, g.Protocol = groupState(d.State), d.ProtocolType, d.Assignor
+	g.State, g.ProtocolType = groupState(d.State), d.ProtocolType
+	stable := d.State == consumergroup.StateStable // before, what the members have agreed on is not known
+	if stable {
+		g.Protocol = d.Assignor
+	}
 	for i := range d.Members {
 		in := &d.Members[i]
 		m := kmsg.NewDescribeGroupsResponseGroupMember()
 		m.MemberID, m.InstanceID, m.ClientID, m.ClientHost = in.ID, nullable(in.InstanceID), in.ClientID, in.ClientHost
-		m.ProtocolMetadata, m.MemberAssignment = append([]byte{}, in.Metadata...), append([]byte{}, in.Assignment...)
+		m.ProtocolMetadata, m.MemberAssignment = []byte{}, append([]byte{}, in.Assignment...)
+		if stable {
+			m.ProtocolMetadata = append(m.ProtocolMetadata, in.Metadata...)
+		}
 		g.Members = append(g.Members, m)
 	}
 }

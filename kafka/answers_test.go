@@ -160,6 +160,63 @@ func TestConfigs_OddChanges(t *testing.T) {
 	})
 }
 
+func TestCommit_ToAGroupWithoutMembers(t *testing.T) {
+	b := start(t)
+	if err := b.commit("simple", "", "anybody", -1, 1); err != nil {
+		t.Errorf("generation -1 with a member's name: %v", err)
+	}
+	if err := b.commit("simple", "", "stranger", 3, 1); err != kerr.UnknownMemberID {
+		t.Errorf("a generation of a group that has only offsets: %v", err)
+	}
+	for version, want := range map[int16]error{8: kerr.IllegalGeneration, 9: kerr.GroupIDNotFound} {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Group, req.MemberID, req.Generation = "never", "x", 3
+		topic, p := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
+		topic.Topic, topic.Partitions = "t", append(topic.Partitions, p)
+		req.Topics = append(req.Topics, topic)
+		b.wantCode("a group that is not there", ask[*kmsg.OffsetCommitResponse](b, capped{req, version}).Topics[0].Partitions[0].ErrorCode, want)
+		if version == 9 {
+			b.wantCode("a zero id", ask[*kmsg.OffsetCommitResponse](b, req).Topics[0].Partitions[0].ErrorCode, kerr.UnknownTopicID)
+		}
+	}
+}
+
+func TestOffsetDelete_Refusals(t *testing.T) {
+	b := start(t)
+	if err := b.commit("g", "", "", -1, 1); err != nil {
+		t.Fatal(err)
+	}
+	remove := func(group string) *kmsg.OffsetDeleteResponse {
+		req, topic := kmsg.NewPtrOffsetDeleteRequest(), kmsg.NewOffsetDeleteRequestTopic()
+		for _, n := range []int32{0, 9} {
+			p := kmsg.NewOffsetDeleteRequestTopicPartition()
+			p.Partition = n
+			topic.Partitions = append(topic.Partitions, p)
+		}
+		topic.Topic = "t"
+		req.Group, req.Topics = group, append(req.Topics, topic)
+		return ask[*kmsg.OffsetDeleteResponse](b, req)
+	}
+	for group, want := range map[string]error{"never": kerr.GroupIDNotFound, "": kerr.InvalidGroupID} {
+		got := remove(group)
+		b.wantCode("group "+group, got.ErrorCode, want)
+		if len(got.Topics) != 0 {
+			t.Errorf("group %q: %d topics beside the refusal", group, len(got.Topics))
+		}
+	}
+	got := remove("g").Topics[0].Partitions
+	b.wantCode("a partition", got[0].ErrorCode, nil)
+	b.wantCode("a partition that is not there", got[1].ErrorCode, kerr.UnknownTopicOrPartition)
+}
+
+func TestSync_NeedsItsProtocol(t *testing.T) {
+	b := start(t)
+	req := kmsg.NewPtrSyncGroupRequest()
+	req.Group, req.MemberID = "g", "x"
+	b.wantCode("without a protocol", ask[*kmsg.SyncGroupResponse](b, req).ErrorCode, kerr.InconsistentGroupProtocol)
+	b.wantCode("without one before version 5", ask[*kmsg.SyncGroupResponse](b, capped{req, 4}).ErrorCode, kerr.UnknownMemberID)
+}
+
 // capped is a request that a client may send in a version up to a bound.
 type capped struct {
 	kmsg.Request

@@ -19,7 +19,7 @@ func (g *Group) commit(env Env, c Commit) Output {
 	if err := cluster.ParseGroupID(g.name); err != nil {
 		return refuse(cluster.CodeInvalidGroup, err.Error())
 	}
-	if c.MemberID == "" && c.Epoch < 0 {
+	if c.Epoch < 0 && (c.MemberID == "" || !g.occupied()) { // for nobody, whatever the name: Kafka takes it while there are no members
 		if g.occupied() {
 			return refuse(cluster.CodeUnknownMember, "group "+g.name+" has members: only they may commit")
 		}
@@ -30,7 +30,7 @@ func (g *Group) commit(env Env, c Commit) Output {
 	} else if out := g.checkEpoch(c.MemberID, c.InstanceID, c.Epoch); out.Reply.Code != cluster.CodeNone {
 		return out
 	}
-	return g.store(env, c.Offsets, g.Type() == cluster.GroupClassic || c.MemberID == "")
+	return g.store(env, c.Offsets, g.Type() == cluster.GroupClassic || c.Epoch < 0)
 }
 
 // checkEpoch says whether a member may act for the group now.
