@@ -102,6 +102,10 @@ soak: build ## fifty rounds of kill -9 on random brokers under load, then every 
 compat: build ## real clients against three brokers: a table client x capability; CLIENTS="kcat sarama" for some rows, KEEP=1 keeps the logs
 	cd test/compat && E2E_BIN=$(CURDIR)/$(BIN) $(GO) run . -out $(CURDIR)/$(BIN)/compat.md
 
+.PHONY: suites
+suites: build ## test suites of other Kafka clients against brokers of this tree: SUITES="kgo sarama"; docs/compatibility-suites.md has the figures
+	@failed=; for suite in $(or $(SUITES),kadm kgo segmentio sarama confluent librdkafka); do test/suites.sh $$suite $(CURDIR)/$(BIN) || failed=1; done; [ -z "$$failed" ]
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for a while: FUZZTIME=30s
 	@test/fuzz.sh $(or $(FUZZTIME),30s)

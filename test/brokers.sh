@@ -1,4 +1,4 @@
-# Functions for scripts that run three brokers on loopback. Source it with bin set to the directory of the built binaries.
+# Functions for scripts that run brokers on loopback, three unless they say otherwise. Source it with bin set to the directory of the built binaries.
 # shellcheck shell=bash
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/moldau-XXXXXX")
@@ -29,24 +29,26 @@ free_port() {
   done
 }
 
-# choose_ports picks three ports for each of three brokers, all different.
+# choose_ports [COUNT] picks three ports for each broker, all different.
 taken=""
 choose_ports() {
   local i p
-  for i in 0 1 2; do
+  grpc=() peer=() http=()
+  for ((i = 0; i < ${1:-3}; i++)); do
     p=$(free_port) && taken="$taken $p" && grpc[i]=127.0.0.1:$p
     p=$(free_port) && taken="$taken $p" && peer[i]=127.0.0.1:$p
     p=$(free_port) && taken="$taken $p" && http[i]=127.0.0.1:$p
   done
-  seeds=${peer[0]},${peer[1]},${peer[2]}
-  export MOLDAU_SERVER=${grpc[0]},${grpc[1]},${grpc[2]}
+  seeds=$(IFS=, && echo "${peer[*]}")
+  MOLDAU_SERVER=$(IFS=, && echo "${grpc[*]}")
+  export MOLDAU_SERVER
 }
 
 # start_broker I [FLAG...] runs broker I in the background.
 start_broker() {
   local i=$1
   shift
-  "$bin/moldau" server --id "$i" --data "$dir/data-$i" --seeds "$seeds" --bootstrap-expect 3 --grpc-addr "${grpc[i]}" --peer-addr "${peer[i]}" \
+  "$bin/moldau" server --id "$i" --data "$dir/data-$i" --seeds "$seeds" --bootstrap-expect "${#peer[@]}" --grpc-addr "${grpc[i]}" --peer-addr "${peer[i]}" \
     --http-addr "${http[i]}" --kafka-addr 127.0.0.1:0 "$@" >>"$dir/broker-$i.log" 2>&1 &
   pids[i]=$!
 }
@@ -55,7 +57,7 @@ start_broker() {
 fail() {
   echo "FAILED: $*" >&2
   local i
-  for i in 0 1 2; do
+  for i in "${!grpc[@]}"; do
     [ -f "$dir/broker-$i.log" ] && echo "--- broker $i" >&2 && tail -n 15 "$dir/broker-$i.log" >&2
   done
   exit 1
