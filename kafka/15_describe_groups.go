@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"math"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -26,6 +27,9 @@ func (c *conn) describeGroups(ctx context.Context, req *kmsg.DescribeGroupsReque
 			if req.Version < 6 {
 				g.ErrorCode, g.ErrorMessage = errNone, nil
 			}
+		}
+		if g.ErrorCode != errNone {
+			g.AuthorizedOperations = math.MinInt32 // not told
 		}
 		resp.Groups = append(resp.Groups, g)
 	}

@@ -53,9 +53,10 @@ func topicSpec(in *kmsg.CreateTopicsRequestTopic, validateOnly bool) (broker.Top
 	}
 	spec := broker.TopicSpec{Name: in.Topic, Partitions: in.NumPartitions, ReplicationFactor: in.ReplicationFactor, ValidateOnly: validateOnly}
 	for _, e := range in.Configs {
-		if e.Value != nil { // null stands for the default
-			spec.Configs = append(spec.Configs, cluster.ConfigEntry{Key: e.Name, Value: *e.Value})
+		if e.Value == nil {
+			return spec, cluster.Refuse(cluster.CodeInvalidConfig, "null is no value for "+e.Name)
 		}
+		spec.Configs = append(spec.Configs, cluster.ConfigEntry{Key: e.Name, Value: *e.Value})
 	}
 	if len(in.ReplicaAssignment) == 0 {
 		return spec, nil

@@ -16,7 +16,11 @@ import (
 func (c *conn) initProducerID(ctx context.Context, req *kmsg.InitProducerIDRequest, s *slot) (*kmsg.InitProducerIDResponse, error) {
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
-	if req.TransactionalID != nil {
+	switch {
+	case text(req.TransactionalID) == "" && req.TransactionalID != nil, (req.ProducerID == -1) != (req.ProducerEpoch == -1) && req.Version >= 3:
+		resp.ErrorCode = s.note(errInvalidRequest)
+		return resp, nil
+	case req.TransactionalID != nil:
 		resp.ErrorCode = errTransactionalID
 		s.outcome = errorLabel(resp.ErrorCode)
 		return resp, nil

@@ -10,6 +10,8 @@ import (
 // brokers (KIP-1073).
 const (
 	endpointBrokers           int8  = 1
+	endpointControllers       int8  = 2
+	errMismatchedEndpoint     int16 = 114
 	errUnsupportedEndpoint    int16 = 115
 	describeClusterWithFenced int16 = 2
 )
@@ -18,6 +20,9 @@ func (c *conn) describeCluster(_ context.Context, req *kmsg.DescribeClusterReque
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
 	if req.Version >= 1 && req.EndpointType != endpointBrokers {
 		resp.ErrorCode = s.note(errUnsupportedEndpoint)
+		if req.EndpointType == endpointControllers { // these are on other ports
+			resp.ErrorCode = s.note(errMismatchedEndpoint)
+		}
 		return resp, nil
 	}
 	img := c.s.broker.Image()

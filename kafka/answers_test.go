@@ -217,6 +217,29 @@ func TestSync_NeedsItsProtocol(t *testing.T) {
 	b.wantCode("without one before version 5", ask[*kmsg.SyncGroupResponse](b, capped{req, 4}).ErrorCode, kerr.UnknownMemberID)
 }
 
+func TestInitProducerID_NeedsBothOrNeither(t *testing.T) {
+	b := start(t)
+	ask := func(id int64, epoch int16, transactional *string) int16 {
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.ProducerID, req.ProducerEpoch, req.TransactionalID = id, epoch, transactional
+		return ask[*kmsg.InitProducerIDResponse](b, req).ErrorCode
+	}
+	b.wantCode("an epoch without an id", ask(-1, 3, nil), kerr.InvalidRequest)
+	b.wantCode("an id without an epoch", ask(9, -1, nil), kerr.InvalidRequest)
+	b.wantCode("both", ask(9, 3, nil), nil)
+	b.wantCode("neither", ask(-1, -1, nil), nil)
+	b.wantCode("an empty transactional id", ask(-1, -1, kmsg.StringPtr("")), kerr.InvalidRequest)
+}
+
+func TestDescribeCluster_KindsOfEndpoint(t *testing.T) {
+	b := start(t)
+	for kind, want := range map[int8]error{1: nil, 2: kerr.MismatchedEndpointType, 3: kerr.UnsupportedEndpointType} {
+		req := kmsg.NewPtrDescribeClusterRequest()
+		req.EndpointType = kind
+		b.wantCode("a kind of endpoint", ask[*kmsg.DescribeClusterResponse](b, req).ErrorCode, want)
+	}
+}
+
 // capped is a request that a client may send in a version up to a bound.
 type capped struct {
 	kmsg.Request

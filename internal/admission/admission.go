@@ -36,6 +36,9 @@ type topicLimits struct {
 	before, after time.Duration
 }
 
+// magicAt is where the number of the format is, in every format.
+const magicAt = 16
+
 // Check refuses what may not enter the log of a topic, which is named by id, or by name where the id is zero. Where single records are to blame it gives their
 // indexes. It corrects a wrong maximum timestamp in place, so the caller holds the only reference to the batch.
 func (c *Checker) Check(id cluster.TopicID, name string, raw []byte) (refusal *cluster.Error, blamed []int32) {
@@ -53,6 +56,9 @@ func (c *Checker) Check(id cluster.TopicID, name string, raw []byte) (refusal *c
 	}
 	if err == nil {
 		err = batch.Validate(c.recordLimits(&limits))
+	}
+	if errors.Is(err, record.ErrMagic) && raw[magicAt] > 1 { // nobody sends a format that does not exist
+		return cluster.Refuse(cluster.CodeCorrupt, err.Error()), nil
 	}
 	if err != nil {
 		var bad *record.RecordError
@@ -110,7 +116,7 @@ func limitsOf(name string, cfg cluster.TopicConfig) topicLimits {
 func refuseBatch(err error) *cluster.Error {
 	code := cluster.CodeInvalidRecord
 	switch {
-	case errors.Is(err, record.ErrMagic), errors.Is(err, record.ErrShort): // as its producer meant it: sending it again does not help
+	case errors.Is(err, record.ErrMagic), errors.Is(err, record.ErrShort): // an older format, or not all of it: as its producer meant it: sending it again does not help
 	case errors.Is(err, record.ErrCorrupt):
 		code = cluster.CodeCorrupt
 	case errors.Is(err, record.ErrCodec):

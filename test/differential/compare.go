@@ -179,6 +179,9 @@ func byField(list []any, field string) (map[string]any, []string) {
 	for _, element := range list {
 		m, _ := element.(map[string]any)
 		value, ok := m[field].(string)
+		if kind, isKind := m["Type"].(string); isKind && field == "Name" { // of a resource, whose kind is part of its name
+			value = kind + ":" + value
+		}
 		if _, twice := out[value]; !ok || twice || (value == "" && field == "Topic") {
 			return nil, nil
 		}

@@ -43,7 +43,6 @@ var normal = []struct {
 	{"TotalBytes", amount, "of this machine's disk at the moment"},
 	{"UsableBytes", amount, "the same"},
 	{"Size", amount, "bytes on disk, which depend on when each flushes and cleans"},
-	{"FirstTimestamp", clock, "of a batch with LogAppendTime; all others say their time in the script"},
 }
 
 // ordered are the lists of which the protocol, or a client, wants an order. All others are compared by the names of their elements: the order of many of Kafka's answers is
@@ -78,7 +77,7 @@ func kindOf(api int16, path string) kind {
 }
 
 // none are the values by which identities and times say that there is none.
-var none = map[string]bool{"": true, "-1": true, "0": true, strings.Repeat("0", 32): true}
+var none = map[string]bool{"": true, "-1": true, strings.Repeat("0", 32): true}
 
 // identities pairs what the two sides call the same thing.
 type identities struct{ theirs, ours map[string]string }
@@ -89,7 +88,7 @@ func newIdentities() *identities {
 
 // same says whether two ids name the same thing, as far as is known, and remembers it.
 func (i *identities) same(field, a, b string) bool {
-	if none[a] || none[b] {
+	if none[a] || none[b] || (field == "SessionID" && (a == "0" || b == "0")) { // producers begin with 0, sessions do not
 		return a == b
 	}
 	a, b = field+" "+a, field+" "+b
