@@ -58,6 +58,20 @@ func TestProduce_IsRefused(t *testing.T) {
 	}
 }
 
+func TestLogAppendTime_ADuplicateHasTheTimeOfTheOriginal(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1, cluster.ConfigEntry{Key: "message.timestamp.type", Value: "LogAppendTime"})
+	batch := sent{id: 7, values: []string{"a", "b"}, ts: 5}.bytes(t)
+	first := k.produce(slices.Clone(batch), AcksISR)
+	k.checkProduced(first, cluster.CodeNone, 0)
+	k.clock.pass(time.Second)
+	again := k.produce(slices.Clone(batch), AcksISR)
+	k.checkProduced(again, cluster.CodeNone, 0)
+	if first.AppendTimeMs <= 5 || again.AppendTimeMs != first.AppendTimeMs {
+		t.Errorf("appended at %d, the duplicate says %d", first.AppendTimeMs, again.AppendTimeMs)
+	}
+}
+
 func TestLogAppendTime_IsStamped(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	k.topic(1, 1, cluster.ConfigEntry{Key: "message.timestamp.type", Value: "LogAppendTime"})

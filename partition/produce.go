@@ -49,6 +49,9 @@ func (p *Partition) Produce(req ProduceRequest, done *Completion) {
 		if v.original != nil {
 			in.DuplicateBase, in.DuplicateEnd = v.original.base, v.original.end
 			p.env.meters.duplicates.Inc()
+			if p.config.TimestampType == cluster.LogAppendTime {
+				p.slots.all[id].appendMs = p.appendedAt(v.original.base)
+			}
 		}
 	}
 	p.takeLease()
@@ -58,6 +61,28 @@ func (p *Partition) Produce(req ProduceRequest, done *Completion) {
 	if p.gatherLen >= gatherBytes {
 		p.endGather()
 	}
+}
+
+// appendedAt is when the batch at an offset was appended, or -1: a duplicate is answered with the time of the original.
+func (p *Partition) appendedAt(base record.Offset) int64 {
+	for i := range p.gathered {
+		if b := p.gathered[i].batch; b.BaseOffset() == base {
+			return b.MaxTimestamp()
+		}
+	}
+	slice, err := p.log.View().Read(base, 1, p.log.End())
+	if err != nil { // it was deleted meanwhile; that the batch was appended is what counts
+		return -1
+	}
+	defer slice.Release()
+	raw, err := slice.AppendTo(nil)
+	if err != nil {
+		return -1
+	}
+	if head, err := record.ParseHead(raw); err == nil && head.BaseOffset() == base && head.LogAppendTime() {
+		return head.MaxTimestamp()
+	}
+	return -1
 }
 
 // takeLease tells the machine until when the controller's word holds, when that has changed. Asking here instead of telling every partition four
