@@ -7,7 +7,7 @@ import (
 	"github.com/moldau-log/moldau/controller/placement"
 )
 
-// watchBalance gives orphaned shards a coordinator at once, and evens out leaders and shards when the cluster has been quiet for a while.
+// watchBalance gives orphaned shards a coordinator at once, new ones when the brokers are together, and evens out leaders and shards when the cluster has been quiet for a while.
 func (d *Driver) watchBalance(now time.Duration) {
 	if !d.unbalanced {
 		return
@@ -29,6 +29,7 @@ func (d *Driver) watchBalance(now time.Duration) {
 // assignShards proposes new coordinators and reports whether anything is left to do. A shard leaves a live broker in two steps: first it has no coordinator, and it
 // gets the next one when every live broker has acted on that. The old one may answer from its lease until then, and must not be overtaken.
 func (d *Driver) assignShards(now time.Duration, moves int) bool {
+	d.gathering = false
 	if d.shardsBusy || now < d.retryShard {
 		return true
 	}
@@ -37,12 +38,16 @@ func (d *Driver) assignShards(now time.Duration, moves int) bool {
 		leaders[i] = d.img.Shard(cluster.ShardID(i)).Leader
 	}
 	var cmd cluster.AssignShards
-	waits := false
+	waits, early := false, now < d.unsettled+d.cfg.Gather
 	for _, t := range placement.Shards(leaders, d.eligibleBrokers(), placement.Keeping(d.img.Brokers()), moves) {
 		now := d.img.Shard(t.Shard)
 		move := cluster.ShardMove{Shard: t.Shard, Epoch: now.Epoch, Leader: t.Leader}
 		if b, ok := d.img.Broker(now.Leader); ok && !b.Fenced {
 			move.Leader = cluster.NoBroker
+		}
+		if now.Epoch == 0 && early {
+			waits, d.gathering = true, true
+			continue
 		}
 		if now.Leader == cluster.NoBroker && !d.letGo(t.Shard) {
 			waits = true

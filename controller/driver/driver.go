@@ -19,6 +19,9 @@ type Config struct {
 	RetryDelay time.Duration
 	// Settle is how long no broker must have come or gone before leaders and shards are balanced; BalanceEvery is the time between two rounds.
 	Settle, BalanceEvery time.Duration
+	// Gather is how long no broker must have come or gone before a shard gets its first coordinator. The brokers of a new cluster register one after the
+	// other; the first would coordinate everything, and hand most of it over once Settle has passed.
+	Gather time.Duration
 	// LeaderMoves and ShardMoves bound one round; Batch bounds the partitions of one command.
 	LeaderMoves, ShardMoves, Batch int
 }
@@ -32,6 +35,7 @@ func DefaultConfig() Config {
 		RetryDelay:   250 * time.Millisecond,
 		Settle:       5 * time.Second,
 		BalanceEvery: 2 * time.Second,
+		Gather:       250 * time.Millisecond,
 		LeaderMoves:  100,
 		ShardMoves:   16,
 		Batch:        1000,
@@ -133,6 +137,7 @@ type Driver struct {
 	// unsettled is when a broker last came or went, nextBalance when the next round of balancing may be.
 	unsettled, nextBalance time.Duration
 	unbalanced             bool
+	gathering              bool          // a shard waits for its first coordinator
 	stepped                time.Duration // the time of the last step
 	effects                Effects
 }
@@ -231,6 +236,9 @@ func (d *Driver) deadline(now time.Duration) time.Duration {
 	}
 	if d.unbalanced {
 		next = min(next, max(d.unsettled+d.cfg.Settle, d.nextBalance))
+	}
+	if d.gathering {
+		next = min(next, d.unsettled+d.cfg.Gather)
 	}
 	return max(next, now)
 }

@@ -16,7 +16,8 @@ import (
 // TestScripts runs the scripts in testdata: a driver in front of a real controller state. Each line is one input at the time of the script's clock; its
 // effects are printed below it. "commit" applies all outstanding proposals, "lose" drops them.
 //
-//	setup 1,2,3          registered, unfenced brokers, and the driver leads
+//	setup 1,2,3          registered, unfenced brokers, the first coordinates every shard, and the driver leads
+//	found                a cluster without brokers, and the driver leads
 //	+250ms               the clock
 //	quiet 5s             the clock, while every broker beats each 250 ms (replies are not printed)
 //	beat 1 [applied=N] [drain] [offline=t-0] [refusing=2] [epoch=N]
@@ -55,6 +56,9 @@ func (r *rig) line(line string) {
 	switch words[0] {
 	case "setup":
 		r.setup(words[1])
+	case "found":
+		r.apply(cluster.InitCluster{Cluster: uid("c"), FeatureLevel: 1})
+		r.step(BecameLeader{Image: r.state.Image()})
 	case "lead":
 		r.step(BecameLeader{Image: r.state.Image()})
 	case "depose":
@@ -98,6 +102,11 @@ func (r *rig) setup(list string) {
 	for b := range r.state.Image().Brokers() {
 		r.apply(cluster.UnfenceBroker{Broker: b.ID, Epoch: b.Epoch})
 	}
+	var all cluster.AssignShards
+	for s := range cluster.ShardID(cluster.ShardCount) {
+		all.Moves = append(all.Moves, cluster.ShardMove{Shard: s, Leader: broker(list[:1])})
+	}
+	r.apply(all)
 	r.step(BecameLeader{Image: r.state.Image()})
 }
 

@@ -32,6 +32,11 @@ func bigCluster(b *testing.B) *state.State {
 		br, _ := s.Image().Broker(id)
 		apply(cluster.UnfenceBroker{Broker: id, Epoch: br.Epoch})
 	}
+	var shards cluster.AssignShards
+	for id := range cluster.ShardID(cluster.ShardCount) {
+		shards.Moves = append(shards.Moves, cluster.ShardMove{Shard: id, Leader: cluster.BrokerID(int(id) % benchBrokers)})
+	}
+	apply(shards)
 	for n := range benchTopics {
 		a, err := placement.Assign(placement.Request{Brokers: placement.Brokers(s.Image()), Partitions: benchPartitions, ReplicationFactor: 3, Seed: uint64(n)})
 		if err != nil {

@@ -61,6 +61,11 @@ func newRun(t *testing.T, seed uint64) *run {
 		r.apply(r.register(b))
 		r.apply(cluster.UnfenceBroker{Broker: b, Epoch: r.epochOf(b)})
 	}
+	var shards cluster.AssignShards
+	for id := range cluster.ShardID(cluster.ShardCount) {
+		shards.Moves = append(shards.Moves, cluster.ShardMove{Shard: id, Leader: cluster.BrokerID(id % 4)})
+	}
+	r.apply(shards)
 	return r
 }
 

@@ -179,6 +179,13 @@ func (s *script) parseGroup(verb string, a args, id cluster.BrokerID) cluster.Co
 		shard = cluster.ShardID(a.num("shard", 0))
 	}
 	have := s.state.Groups().Shard(shard)
+	if verb == "shard" && a.has("all") {
+		var c cluster.AssignShards
+		for each := range cluster.ShardID(cluster.ShardCount) {
+			c.Moves = append(c.Moves, cluster.ShardMove{Shard: each, Epoch: s.state.Groups().Shard(each).Epoch, Leader: id})
+		}
+		return c
+	}
 	if verb == "shard" {
 		return cluster.AssignShards{Moves: []cluster.ShardMove{{Shard: shard, Epoch: cluster.ShardEpoch(a.num("sepoch", int64(have.Epoch))), Leader: id}}}
 	}

@@ -87,8 +87,8 @@ func (a *apply) giveShard(id cluster.ShardID, leader cluster.BrokerID) {
 	a.groups.next[id] = 0
 }
 
-// moveShards gives the shards that never had a leader, or have one that may not lead, to the brokers that lead fewest. Nothing else moves: spreading
-// shards that are well placed, and those on their way from one live broker to another, are the driver's business.
+// moveShards gives the shards whose leader may not lead any more to the brokers that lead fewest. Nothing else moves: shards that have none yet, or are on
+// their way from one live broker to another, and spreading those that are well placed, are the driver's business.
 func (a *apply) moveShards() {
 	var eligible []cluster.BrokerID
 	for b := range a.txn.Image().Brokers() {
@@ -101,7 +101,7 @@ func (a *apply) moveShards() {
 		leaders[id] = a.txn.Shard(cluster.ShardID(id)).Leader
 	}
 	for _, t := range placement.Shards(leaders, eligible, placement.Keeping(a.txn.Image().Brokers()), 0) {
-		if leaders[t.Shard] == cluster.NoBroker && a.txn.Shard(t.Shard).Epoch > 0 {
+		if leaders[t.Shard] == cluster.NoBroker {
 			continue
 		}
 		a.giveShard(t.Shard, t.Leader)
