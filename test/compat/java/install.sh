@@ -20,5 +20,5 @@ sources=("${@/#/compat/}")
 stamp=$(cat "$pom" "${sources[@]}" | cksum)
 [ "$(cat "$home/compiled" 2>/dev/null)" = "$stamp" ] && exit 0
 rm -rf "$home/classes"
-javac -J-Xmx256m --release 17 -Xlint:all,-processing,-classfile,-try -cp "$home/lib/*" -d "$home/classes" "${sources[@]}"
+javac -J-Xmx256m --release 17 -Xlint:all,-processing,-classfile,-try,-removal -cp "$home/lib/*" -d "$home/classes" "${sources[@]}"
 echo "$stamp" >"$home/compiled"

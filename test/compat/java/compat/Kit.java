@@ -21,6 +21,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -110,6 +111,17 @@ final class Kit {
         if (!condition) {
             throw new AssertionError(message);
         }
+    }
+
+    /** Fails unless the call does, with this cause. */
+    static void fails(KafkaFuture<?> f, Class<? extends Exception> how) throws InterruptedException {
+        try {
+            f.get();
+        } catch (ExecutionException e) {
+            check(how.isInstance(e.getCause()), "want " + how.getSimpleName() + ", got " + e.getCause());
+            return;
+        }
+        throw new AssertionError("no " + how.getSimpleName());
     }
 
     static <T> void same(T got, T want, String what) {

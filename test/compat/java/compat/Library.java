@@ -3,6 +3,7 @@ package compat;
 import static compat.Kit.admin;
 import static compat.Kit.check;
 import static compat.Kit.consumer;
+import static compat.Kit.fails;
 import static compat.Kit.number;
 import static compat.Kit.numbered;
 import static compat.Kit.partitions;
@@ -19,7 +20,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.ExecutionException;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -35,7 +35,6 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
-import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
@@ -62,6 +61,9 @@ public final class Library {
         jobs.put("idempotent", new Kit.Job(() -> produce("idempotent", 2000, "linger.ms", "1", "batch.size", "1000")));
         jobs.put("broker-kill", new Kit.Job(() -> Groups.kills("broker-kill", 2)));
         jobs.put("group-cooperative", new Kit.Job(() -> Groups.group("group-cooperative", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor")));
+        jobs.put("group-static", new Kit.Job(Members::statics));
+        jobs.put("group-pattern", new Kit.Job(Members::pattern));
+        jobs.put("group-admin", new Kit.Job(Members::administer));
         int rounds = Integer.parseInt(System.getenv().getOrDefault("ROUNDS", "0"));
         if (rounds > 0) {
             jobs.put("rounds", new Kit.Job(60 + 30 * rounds, "", () -> Groups.kills("rounds", rounds)));
@@ -160,16 +162,6 @@ public final class Library {
         same(a.deleteRecords(Map.of(p, RecordsToDelete.beforeOffset(4))).lowWatermarks().get(p).get().lowWatermark(), 4L, "low watermark");
         same(a.listOffsets(Map.of(p, OffsetSpec.earliest())).partitionResult(p).get().offset(), 4L, "earliest after the deletion");
         same(read(List.of(p), 6).get(0).value(), "v4", "first record after the deletion");
-    }
-
-    private static void fails(KafkaFuture<?> f, Class<? extends Exception> how) throws InterruptedException {
-        try {
-            f.get();
-        } catch (ExecutionException e) {
-            check(how.isInstance(e.getCause()), "want " + how.getSimpleName() + ", got " + e.getCause());
-            return;
-        }
-        throw new AssertionError("no " + how.getSimpleName());
     }
 
     private static void seekTime() throws Exception {
