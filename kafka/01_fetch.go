@@ -83,7 +83,7 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 	resp.SetVersion(s.version)
 	var err error
 	buf := c.s.buffers.get(copied + fetchFrameHead + fetchFrameEach*len(told))
-	if s.encoded, s.cuts, err = fetchFrame(buf, s.correlation, resp, told); err != nil {
+	if s.encoded, s.cuts, err = fetchFrame(buf, s.correlation, resp, told, copiedRange); err != nil {
 		c.s.fetched.Give(copied)
 		return err
 	}

@@ -91,7 +91,7 @@ func TestFetchFrame_IsWhatKmsgWrites(t *testing.T) {
 		cutSomething := false
 		for range 100 {
 			resp, parts := randomFetch(r, version, read)
-			encoded, cuts, err := fetchFrame(nil, 77, resp, parts)
+			encoded, cuts, err := fetchFrame(nil, 77, resp, parts, copiedRange)
 			if err != nil {
 				t.Fatal(err)
 			}
