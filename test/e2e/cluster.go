@@ -41,8 +41,9 @@ type Broker struct {
 	GRPC, Peer, HTTP string
 	Kafka            string
 	logPath          string
-	Expect           int  // bootstrap-expect; 0: the number of brokers
-	Alone            bool // started without seeds
+	Expect           int      // bootstrap-expect; 0: the number of brokers
+	Alone            bool     // started without seeds
+	Extra            []string // flags of this broker alone
 
 	mu   sync.Mutex // guards cmd and done
 	cmd  *exec.Cmd
@@ -175,7 +176,7 @@ func (b *Broker) Args() []string {
 	if len(b.cluster.Brokers) > 1 && !b.Alone {
 		args = append(args, "--seeds", b.cluster.Seeds(), "--bootstrap-expect", strconv.Itoa(cmp.Or(b.Expect, len(b.cluster.Brokers))))
 	}
-	return append(args, b.cluster.extra...)
+	return append(append(args, b.cluster.extra...), b.Extra...)
 }
 
 // Start runs the broker's process.
