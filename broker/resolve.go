@@ -23,10 +23,23 @@ func (b *Broker) lookup(ref TopicRef) (*cluster.Topic, bool) {
 	return img.TopicByName(ref.Name)
 }
 
+// Request marks ctx as that of one client's request. However many unknown topics that names, it waits for the controller once: what was created before the request
+// is known then. It is for one goroutine.
+func Request(ctx context.Context) context.Context { return context.WithValue(ctx, caughtUpKey{}, new(bool)) }
+
+// caughtUpKey is the key of a *bool that says whether a request has waited.
+type caughtUpKey struct{}
+
 // Topic finds a topic, and if it is not there waits, bounded, until this broker has applied what the controller had committed when it asked.
 func (b *Broker) Topic(ctx context.Context, ref TopicRef) (*cluster.Topic, error) {
 	if t, ok := b.lookup(ref); ok {
 		return t, nil
+	}
+	if caughtUp, ok := ctx.Value(caughtUpKey{}).(*bool); ok {
+		if *caughtUp {
+			return nil, unknownTopic(ref)
+		}
+		*caughtUp = true
 	}
 	ctx, cancel := context.WithTimeout(ctx, unknownTopicWait)
 	defer cancel()

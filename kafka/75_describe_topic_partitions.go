@@ -22,13 +22,11 @@ const maxDescribedPartitions = 2000
 func (c *conn) describeTopicPartitions(ctx context.Context, req *kmsg.DescribeTopicPartitionsRequest, s *slot) (*kmsg.DescribeTopicPartitionsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
 	names := map[string]bool{}
-	caughtUp := false
 	for i := range req.Topics {
 		name := req.Topics[i].Topic
 		names[name] = true
-		if _, ok := c.s.broker.Image().TopicByName(name); !ok && !caughtUp {
-			_, _ = c.s.broker.Topic(ctx, broker.TopicRef{Name: name}) // it waits for what was created a moment ago through another broker; once is enough for all
-			caughtUp = true
+		if _, ok := c.s.broker.Image().TopicByName(name); !ok {
+			_, _ = c.s.broker.Topic(ctx, broker.TopicRef{Name: name}) // it waits for what was created a moment ago through another broker
 		}
 	}
 	img := c.s.broker.Image()

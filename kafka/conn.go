@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/internal/admission"
 	"github.com/moldau-log/moldau/internal/budget"
 )
@@ -28,6 +29,16 @@ const (
 	writeBuffer = 16 << 10
 	keepAnswer  = 256 << 10
 )
+
+// A request takes many times its size when it is decoded and answered item by item. Those of more than largeRequest bytes share workingBytes, so that a few are worked on
+// at a time.
+const (
+	largeRequest = 128 << 10
+	workingBytes = 8 << 20
+)
+
+// unreadAnswers is how many bytes of answers a connection may have waiting before they count against what all connections share.
+const unreadAnswers = 64 << 10
 
 // slowestReader is the rate in bytes per second below which a client that takes an answer is given up: what it holds is missing to others.
 const slowestReader = 256 << 10
@@ -48,6 +59,7 @@ type slot struct {
 	encoded      []byte        // the answer, where it is ready with done; otherwise the writer encodes the response
 	cuts         []cut         // ranges of segments that belong into encoded
 	copied       func()        // counts the records in encoded when it is written; may be nil
+	large        int           // of workingBytes, while the request is worked on
 	outcome      string        // for the meter: "none" or what was refused
 	done         chan struct{}
 	written      chan struct{} // closed by the writer, or when the connection has ended
@@ -108,7 +120,7 @@ func (c *conn) read() {
 			c.log(slog.LevelWarn, "kafka: connection closed: this is not the Kafka protocol", slog.String("received", garbage.what))
 			return
 		}
-		if err != nil || c.asked.Take(c.ctx, n) != nil {
+		if err != nil || c.admit(&r, n) != nil {
 			return
 		}
 		body, err := r.body(n)
@@ -123,6 +135,24 @@ func (c *conn) read() {
 			return
 		}
 	}
+}
+
+// admit waits until the connection may read a request of n bytes. A large one, unless it stays the bytes that it is, waits until the client has taken its earlier answers:
+// who does not read keeps no more of what all share.
+func (c *conn) admit(r *frameReader, n int) error {
+	key, err := r.key()
+	if err != nil {
+		return err
+	}
+	if largeWork(key, n) > 0 {
+		if err := c.asked.Empty(c.ctx); err != nil {
+			return err
+		}
+		if err := c.waiting.Empty(c.ctx); err != nil {
+			return err
+		}
+	}
+	return c.asked.Take(c.ctx, n)
 }
 
 // unhold gives back what the connection and the door count for a request of n bytes.
@@ -142,6 +172,7 @@ func (c *conn) release(frame []byte) {
 // encoded its own; with records in it the next request waits until it is written, so that it is the only one.
 func (c *conn) ready(s *slot) error {
 	if s.free != nil {
+		c.worked(s)
 		return nil
 	}
 	encoded := s.encoded
@@ -151,15 +182,27 @@ func (c *conn) ready(s *slot) error {
 			return err
 		}
 	}
+	s.response = nil
 	n := cap(encoded)
 	if err := c.waiting.Take(c.ctx, n); err != nil {
 		c.s.buffers.put(encoded)
 		return err
 	}
-	s.encoded, s.response = encoded, nil
+	shared := 0
+	if c.waiting.Held() > unreadAnswers {
+		shared = n
+		if err := c.s.answers.Take(c.ctx, shared); err != nil {
+			c.s.buffers.put(encoded)
+			c.waiting.Give(n)
+			return err
+		}
+	}
+	c.worked(s)
+	s.encoded = encoded
 	s.sent = func() {
 		c.s.buffers.put(encoded)
 		c.waiting.Give(n)
+		c.s.answers.Give(shared)
 	}
 	return nil
 }
@@ -211,14 +254,12 @@ func (c *conn) handle(f frame) error {
 		}
 		return fmt.Errorf("kafka: %s (key %d) version %d is not offered; client id %q", kmsg.NameForKey(h.key), h.key, h.version, h.clientID)
 	}
-	req := kmsg.RequestForKey(h.key)
-	req.SetVersion(h.version)
-	if req.IsFlexible() {
-		rest, err = skipTags(rest)
+	if err := c.work(s, largeWork(h.key, len(f.bytes))); err != nil {
+		c.release(f.bytes)
+		return err
 	}
-	if err == nil {
-		err = req.ReadFrom(rest)
-	}
+	defer c.worked(s)
+	req, err := decode(h, rest)
 	if err != nil {
 		c.release(f.bytes)
 		return fmt.Errorf("kafka: malformed %s version %d of client id %q: %w", kmsg.NameForKey(h.key), h.version, h.clientID, err)
@@ -226,16 +267,63 @@ func (c *conn) handle(f frame) error {
 	if produce, ok := req.(*kmsg.ProduceRequest); ok {
 		return c.produce(s, produce, f.bytes)
 	}
-	n := len(f.bytes)
-	defer c.unhold(n) // the bytes themselves may live on in what the request has started
+	defer c.unhold(len(f.bytes)) // the bytes themselves may live on in what the request has started
 	c.appending.Wait()
+	return c.answer(a, req, s)
+}
+
+// largeWork is how much of workingBytes a request needs.
+func largeWork(key int16, n int) int {
+	switch key {
+	case kmsg.Produce.Int16(), kmsg.JoinGroup.Int16(), kmsg.SyncGroup.Int16(): // they stay the bytes that they are, or wait for each other
+		return 0
+	}
+	if n <= largeRequest {
+		return 0
+	}
+	return n
+}
+
+// work waits until a large request of n bytes may be worked on. worked says that the work is done and its answer is counted; it may be called more than once.
+func (c *conn) work(s *slot, n int) error {
+	if n == 0 {
+		return nil
+	}
+	if err := c.s.working.Take(c.ctx, n); err != nil {
+		return err
+	}
+	s.large = n
+	return nil
+}
+
+func (c *conn) worked(s *slot) {
+	if s.large > 0 {
+		c.s.working.Give(s.large)
+		s.large = 0
+	}
+}
+
+// decode reads the rest of a request behind the client id.
+func decode(h header, rest []byte) (req kmsg.Request, err error) {
+	req = kmsg.RequestForKey(h.key)
+	req.SetVersion(h.version)
+	if req.IsFlexible() {
+		if rest, err = skipTags(rest); err != nil {
+			return nil, err
+		}
+	}
+	return req, req.ReadFrom(rest)
+}
+
+// answer has a request handled, and gives its answer to the writer.
+func (c *conn) answer(a api, req kmsg.Request, s *slot) (err error) {
 	queued := false
 	defer func() {
 		if !queued && s.free != nil { // also after a panic
 			s.free()
 		}
 	}()
-	s.response, err = a.handle(c, c.ctx, req, s)
+	s.response, err = a.handle(c, broker.Request(c.ctx), req, s)
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,15 @@ func (r *frameReader) size() (int, error) {
 	return n, nil
 }
 
+// key is the API of the request whose size was read.
+func (r *frameReader) key() (int16, error) {
+	head, err := r.in.Peek(2)
+	if err != nil {
+		return 0, fmt.Errorf("kafka: read the key of a request: %w", err)
+	}
+	return int16(binary.BigEndian.Uint16(head)), nil
+}
+
 // minFrame is the smallest request header: key, version, correlation id and a null client id.
 const minFrame = 2 + 2 + 4 + 2
 

@@ -28,6 +28,8 @@ type Server struct {
 	meters   *meters
 	apis     map[int16]api
 	held     *budget.Budget // request frames of all connections
+	working  *budget.Budget // large requests that are decoded
+	answers  *budget.Budget // encoded answers of those that let them pile up
 	fetched  *budget.Budget // records of fetch answers on their way
 	sessions *fetchSessions
 	buffers  *buffers
@@ -53,7 +55,7 @@ func New(cfg Config, b Broker, set *meter.Set, log *slog.Logger) *Server {
 func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
+		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: budget.New(cfg.MaxInFlightBytes), working: budget.New(workingBytes), answers: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
 		buffers: new(buffers), conns: map[*conn]struct{}{}, addresses: map[string]int{},
 	}
 	start := time.Now()
