@@ -5,6 +5,7 @@ import static compat.Kit.same;
 import static compat.Kit.until;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.URI;
@@ -19,6 +20,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -46,6 +48,7 @@ public final class Connect {
         Map<String, Kit.Job> jobs = new LinkedHashMap<>();
         jobs.put("connect-file", new Kit.Job(LIMIT, "", Connect::lines));
         jobs.put("connect-workers", new Kit.Job(LIMIT, "", Connect::workers));
+        jobs.put("connect-kill", new Kit.Job(LIMIT, "", Connect::kills));
         jobs.put("connect-policy", new Kit.Job(LIMIT, "", Connect::policy));
         Kit.main(args, jobs);
     }
@@ -87,6 +90,39 @@ public final class Connect {
         b.process.stop();
     }
 
+    /** The connectors go on while brokers die and come back. Nothing is lost. */
+    private static void kills() throws Exception {
+        Connect c = new Connect("connect-kill");
+        Worker w = c.new Worker();
+        c.append(200);
+        c.connectors(w);
+        c.arrived(w);
+        AtomicBoolean stop = new AtomicBoolean();
+        Thread feeder = new Thread(() -> {
+            while (!stop.get()) {
+                c.append(20);
+                Kit.pause(10);
+            }
+        });
+        feeder.start();
+        for (int i = 0; i < 3; i++) {
+            int goal = Files.readAllLines(c.out).size() + 500;
+            w.until("500 more lines arrive", () -> Files.readAllLines(c.out).size() >= goal);
+            if (i < 2) {
+                Kit.kill();
+            }
+        }
+        stop.set(true);
+        feeder.join();
+        w.until("every line arrives", () -> new HashSet<>(Files.readAllLines(c.out)).containsAll(Files.readAllLines(c.in)));
+        for (String connector : List.of("source", "sink")) {
+            String status = w.get("/connectors/" + connector + "/status");
+            check(!status.contains("FAILED"), "status: " + status);
+        }
+        System.out.println(c.written + " lines in, " + Files.readAllLines(c.out).size() + " lines out");
+        w.process.stop();
+    }
+
     /** Connect refuses an internal topic that is not compacted. */
     private static void policy() throws Exception {
         Connect c = new Connect("connect-policy");
@@ -102,8 +138,12 @@ public final class Connect {
     }
 
     /** Appends n lines to the file that is read. */
-    private void append(int n) throws IOException {
-        Files.write(in, IntStream.range(written, written + n).mapToObj(i -> "line " + i).toList(), StandardOpenOption.APPEND);
+    private void append(int n) {
+        try {
+            Files.write(in, IntStream.range(written, written + n).mapToObj(i -> "line " + i).toList(), StandardOpenOption.APPEND);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
         written += n;
     }
 
