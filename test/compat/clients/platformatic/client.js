@@ -43,8 +43,13 @@ const numbered = values => values.map((value, i) => ({ key: `k${i}`, value, part
 // member consumes the topic in a group; what it got is in the result. close commits what it got before it leaves.
 async function member(topic, group = `reader-${groups++}`, conf = {}, start = { mode: 'committed', fallbackMode: 'earliest' }) {
   const m = { got: [], error: null }
-  const client = new Consumer({ ...base, groupId: prefix + group, sessionTimeout: 10_000, heartbeatInterval: 500, maxWaitTime: 500, autocommit: 200, ...conf })
-  const stream = await client.consume({ topics: [topic], ...start })
+  const options = { ...base, groupId: prefix + group, sessionTimeout: 10_000, heartbeatInterval: 500, maxWaitTime: 500, autocommit: 200, ...conf }
+  const consume = async client => ({ client, stream: await client.consume({ topics: [topic], ...start }) })
+  // A consumer looks for its coordinator once. Groups move for some seconds after a broker has come back, so that a second one may be needed.
+  const { client, stream } = await consume(new Consumer(options)).catch(e => {
+    if (e.errors?.at(-1)?.findBy?.('apiId', 'NOT_COORDINATOR')) return consume(new Consumer(options))
+    throw e
+  })
   stream.on('data', r => m.got.push(r))
   stream.on('error', e => { m.error = e })
   m.partitions = () => client.assignments?.find(a => a.topic === topic)?.partitions ?? []
