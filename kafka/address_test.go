@@ -86,11 +86,11 @@ func (d *door) serveAs(as Listener) *client {
 // Who comes through a named listener is told the addresses that brokers have registered under its name, and nothing of brokers that have none there.
 func TestEndpoint_NamedListenersHaveAddressesOfTheirOwn(t *testing.T) {
 	f := newFullBroker()
-	tx := f.image.Txn()
+	tx := f.Image().Txn()
 	tx.PutBroker(&cluster.Broker{ID: 1, Listeners: []cluster.Listener{
 		{Name: ListenerName(""), Host: "broker.example", Port: 9093}, {Name: ListenerName("inside"), Host: "10.0.0.1", Port: 19093},
 	}})
-	f.image = tx.Commit(2)
+	f.image.Store(tx.Commit(2))
 	d := openDoorOf(t, Config{}, f.fakeBroker, f, fakeGroups{})
 	first, inside := d.dial(), d.serveAs(Listener{Name: ListenerName("inside")})
 	if host, port := first.whereIs(1); host != "broker.example" || port != 9093 {

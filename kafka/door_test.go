@@ -146,9 +146,9 @@ func TestConn_TooManyFromOneAddressAreClosed(t *testing.T) {
 func TestConn_DynamicLimitsCount(t *testing.T) {
 	for _, key := range []string{"max.connections", "max.connections.per.ip"} {
 		f := newFakeBroker()
-		tx := f.image.Txn()
+		tx := f.Image().Txn()
 		tx.PutConfigs(cluster.ConfigResource{Kind: cluster.ConfigClusterDefault}, cluster.Configs{{Key: key, Value: "1"}})
-		f.image = tx.Commit(2)
+		f.image.Store(tx.Commit(2))
 		d := openDoorOf(t, Config{}, f, f, nil)
 		first := d.dial()
 		first.send(apiVersionsRequest(0))
@@ -377,7 +377,7 @@ func TestFetch_NeverAsksForATopicByName(t *testing.T) {
 		asked <- req
 		out := make([]broker.FetchedPartition, len(req.Partitions))
 		for i, p := range req.Partitions {
-			if _, ok := d.broker.image.Topic(p.Topic.ID); !ok {
+			if _, ok := d.broker.Image().Topic(p.Topic.ID); !ok {
 				out[i].Code = cluster.CodeUnknownTopic
 			}
 		}

@@ -26,7 +26,7 @@ const patience = 10 * time.Second
 // fakeBroker answers what a test lets it answer. Methods that it does not have panic, which the door must survive.
 type fakeBroker struct {
 	Backend
-	image *cluster.Image
+	image atomic.Pointer[cluster.Image]
 
 	mu       sync.Mutex // guards produced
 	produced []produced
@@ -50,20 +50,22 @@ func newFakeBroker() *fakeBroker {
 	topic := &cluster.Topic{ID: cluster.TopicID{9}, Name: "t", Partitions: 1, ReplicationFactor: 2}
 	tx.PutTopic(topic)
 	tx.PutPartition(cluster.TopicPartition{Topic: topic.ID}, &cluster.Partition{Replicas: []cluster.BrokerID{1, 0}, ISR: []cluster.BrokerID{1, 0}, Leader: 1, LeaderEpoch: 3})
-	return &fakeBroker{image: tx.Commit(1), came: make(chan struct{}, 100)}
+	f := &fakeBroker{came: make(chan struct{}, 100)}
+	f.image.Store(tx.Commit(1))
+	return f
 }
 
 func (f *fakeBroker) ID() cluster.BrokerID                 { return 0 }
-func (f *fakeBroker) Image() *cluster.Image                { return f.image }
+func (f *fakeBroker) Image() *cluster.Image                { return f.image.Load() }
 func (f *fakeBroker) Controller() (cluster.BrokerID, bool) { return 1, true }
 
 func (f *fakeBroker) Topic(_ context.Context, ref broker.TopicRef) (*cluster.Topic, error) {
 	if f.onTopic != nil {
 		f.onTopic()
 	}
-	t, ok := f.image.Topic(ref.ID)
+	t, ok := f.Image().Topic(ref.ID)
 	if ref.ID.IsZero() {
-		t, ok = f.image.TopicByName(ref.Name)
+		t, ok = f.Image().TopicByName(ref.Name)
 	}
 	if !ok {
 		return nil, cluster.Refuse(cluster.CodeUnknownTopic, "no such topic")

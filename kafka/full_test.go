@@ -53,7 +53,7 @@ func (f *fullBroker) AlterConfigs(context.Context, cluster.ConfigResource, []clu
 	return nil, nil
 }
 func (f *fullBroker) DescribeConfigs(context.Context, cluster.ConfigResource) ([]cluster.EffectiveConfig, error) {
-	return f.image.DescribeBrokerConfig(cluster.NoBroker), nil
+	return f.Image().DescribeBrokerConfig(cluster.NoBroker), nil
 }
 func (f *fullBroker) DeleteRecords(context.Context, broker.TopicRef, int32, record.Offset) (record.Offset, error) {
 	return 4, nil

@@ -172,19 +172,19 @@ func TestFetchSession_ForgottenTopics(t *testing.T) {
 func TestCase55_FetchSessionOverATopicMadeAgain(t *testing.T) {
 	d := openSessions(t, Config{})
 	d.code = func(p broker.FetchPartition) cluster.Code {
-		if _, ok := d.broker.image.Topic(p.Topic.ID); !ok {
+		if _, ok := d.broker.Image().Topic(p.Topic.ID); !ok {
 			return cluster.CodeUnknownTopic
 		}
 		return cluster.CodeNone
 	}
 	byID := d.open(1)
 	byName := d.ask(oneTopicFetch(12, 0, initialSessionEpoch)).SessionID
-	tx := d.broker.image.Txn()
-	gone, _ := d.broker.image.Topic(cluster.TopicID{9})
+	tx := d.broker.Image().Txn()
+	gone, _ := d.broker.Image().Topic(cluster.TopicID{9})
 	tx.DeleteTopic(gone)
 	again := &cluster.Topic{ID: cluster.TopicID{10}, Name: "t", Partitions: 1, ReplicationFactor: 2}
 	tx.PutTopic(again)
-	d.broker.image = tx.Commit(2)
+	d.broker.image.Store(tx.Commit(2))
 	for epoch := int32(1); epoch <= 2; epoch++ { // it is told until it has changed
 		r := d.ask(nothingNew(byID, epoch))
 		if len(r.Topics) != 1 || r.Topics[0].TopicID != [16]byte{9} || r.Topics[0].Partitions[0].ErrorCode != errUnknownTopicID {

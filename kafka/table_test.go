@@ -92,7 +92,7 @@ func TestTable_EveryAdvertisedVersionIsAnswered(t *testing.T) {
 // pagedBroker has topics a (3 partitions), b (2) and c (1).
 func pagedBroker() *fullBroker {
 	f := newFullBroker()
-	tx := f.image.Txn()
+	tx := f.Image().Txn()
 	for i, name := range []string{"a", "b", "c"} {
 		topic := &cluster.Topic{ID: cluster.TopicID{byte(20 + i)}, Name: name, Partitions: int32(3 - i), ReplicationFactor: 1}
 		tx.PutTopic(topic)
@@ -100,7 +100,7 @@ func pagedBroker() *fullBroker {
 			tx.PutPartition(cluster.TopicPartition{Topic: topic.ID, Partition: n}, &cluster.Partition{Replicas: []cluster.BrokerID{0, 5}, ISR: []cluster.BrokerID{0}, ELR: []cluster.BrokerID{5}, Leader: 0})
 		}
 	}
-	f.image = tx.Commit(2)
+	f.image.Store(tx.Commit(2))
 	return f
 }
 
@@ -204,15 +204,15 @@ func TestDescribeQuorum_ShowsTheMetadataLog(t *testing.T) {
 
 func TestFeatures_AreShownAndOnlyRise(t *testing.T) {
 	f := newFullBroker()
-	tx := f.image.Txn()
+	tx := f.Image().Txn()
 	tx.SetFeatureLevel(2)
 	for id := range cluster.BrokerID(2) {
-		b, _ := f.image.Broker(id)
+		b, _ := f.Image().Broker(id)
 		changed := *b
 		changed.MinLevel, changed.MaxLevel = 1, 3+int32(id)
 		tx.PutBroker(&changed)
 	}
-	f.image = tx.Commit(3)
+	f.image.Store(tx.Commit(3))
 	c := openDoorOf(t, Config{}, f.fakeBroker, f, fakeGroups{}).dial()
 	versions := apiVersionsRequest(3)
 	c.send(versions)
