@@ -41,7 +41,7 @@ public final class Connect {
     private Connect(String capability) throws IOException {
         name = Kit.PREFIX + capability;
         in = Files.createTempFile("in", ".txt");
-        out = in.resolveSibling("out.txt");
+        out = Path.of(in + ".out");
     }
 
     public static void main(String[] args) {
