@@ -25,7 +25,9 @@ func (b *Broker) lookup(ref TopicRef) (*cluster.Topic, bool) {
 
 // Request marks ctx as that of one client's request. However many unknown topics that names, it waits for the controller once: what was created before the request
 // is known then. It is for one goroutine.
-func Request(ctx context.Context) context.Context { return context.WithValue(ctx, caughtUpKey{}, new(bool)) }
+func Request(ctx context.Context) context.Context {
+	return context.WithValue(ctx, caughtUpKey{}, new(bool))
+}
 
 // caughtUpKey is the key of a *bool that says whether a request has waited.
 type caughtUpKey struct{}
