@@ -338,9 +338,12 @@ func monotoneLag(t *testing.T, c *Cluster) {
 
 // bigRecord: Dekaf 1628. The first record comes although it is above what the client asks for.
 func bigRecord(t *testing.T, c *Cluster) {
-	const size = 900 << 10
+	const size = 5 << 20
 	ctx := kafkaContext(t)
-	writer := kafkaClient(t, c, kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	writer := kafkaClient(t, c, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(6<<20))
+	if _, err := kadm.NewClient(writer).CreateTopic(ctx, 1, 3, map[string]*string{"max.message.bytes": kadm.StringPtr("6291456")}, "big"); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 3 {
 		if err := writer.ProduceSync(ctx, &kgo.Record{Topic: "big", Value: append(fmt.Appendf(nil, "%d", i), make([]byte, size)...)}).FirstErr(); err != nil {
 			t.Fatal(err)
