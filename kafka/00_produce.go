@@ -21,10 +21,11 @@ import (
 // Requests of a connection overlap: batches are appended in the order in which they came, and wait for their acknowledgements side by side. With acks=0 there is
 // no answer; a refusal closes the connection, which is all that the client can be told.
 
-// firstProduceZstd and firstProduceByID are the versions that brought zstd and topic ids.
+// The versions that brought zstd, who leads instead, and topic ids. Older ones have room for the leader too, in tags; their clients do not look there.
 const (
-	firstProduceZstd = 7
-	firstProduceByID = 13
+	firstProduceZstd  = 7
+	firstProduceHints = 10
+	firstProduceByID  = 13
 )
 
 // produceCall is one Produce request on its way.
@@ -148,7 +149,7 @@ func (p *produceCall) answer(ref broker.TopicRef, out *kmsg.ProduceResponseTopic
 		if r.Message != "" {
 			out.ErrorMessage = &r.Message
 		}
-		if r.Code == cluster.CodeNotLeader || r.Code == cluster.CodeFencedLeaderEpoch {
+		if p.response.Version >= firstProduceHints && (r.Code == cluster.CodeNotLeader || r.Code == cluster.CodeFencedLeaderEpoch) {
 			out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = int32(r.Leader), int32(r.LeaderEpoch)
 		}
 	}

@@ -39,6 +39,9 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		o := kmsg.NewFetchResponseTopicPartition()
 		o.Partition = p.partition
 		c.fetched(broker.TopicRef{ID: p.id, Name: p.name}, &parts[i], &o)
+		if req.Version < firstFetchHints {
+			o.CurrentLeader = kmsg.NewFetchResponseTopicPartitionCurrentLeader()
+		}
 		if plan.byID && p.id.IsZero() {
 			o.ErrorCode = errUnknownTopicID
 		}
@@ -47,7 +50,9 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		}
 		if o.ErrorCode != errNone {
 			s.outcome = errorLabel(o.ErrorCode)
-			c.leaderHint(&parts[i], resp)
+			if req.Version >= firstFetchHints {
+				c.leaderHint(&parts[i], resp)
+			}
 		}
 		out.Partitions = append(out.Partitions, o)
 		told = append(told, &parts[i])
@@ -139,6 +144,9 @@ func (c *conn) fetchRequest(ctx context.Context, req *kmsg.FetchRequest, plan *f
 	}
 	return out
 }
+
+// firstFetchHints is the first version whose clients look for who leads instead (KIP-951).
+const firstFetchHints = 16
 
 // firstFollowerFetch is the first version whose clients can be sent to a follower (KIP-392).
 const firstFollowerFetch = 11

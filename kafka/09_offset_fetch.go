@@ -20,7 +20,11 @@ func (c *conn) offsetFetch(ctx context.Context, req *kmsg.OffsetFetchRequest, s 
 	if req.Version >= 8 {
 		asked := distinct(req.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group })
 		for i := range asked {
-			resp.Groups = append(resp.Groups, c.groupOffsets(ctx, &asked[i], s))
+			g := c.groupOffsets(ctx, &asked[i], s)
+			if g.ErrorCode != errNone { // for the whole group
+				g.Topics = nil
+			}
+			resp.Groups = append(resp.Groups, g)
 		}
 		return resp, nil
 	}
@@ -36,6 +40,9 @@ func (c *conn) offsetFetch(ctx context.Context, req *kmsg.OffsetFetchRequest, s 
 	}
 	g := c.groupOffsets(ctx, &in, s)
 	resp.ErrorCode = g.ErrorCode
+	if g.ErrorCode != errNone && req.Version >= 2 {
+		return resp, nil
+	}
 	for i := range g.Topics {
 		t := kmsg.NewOffsetFetchResponseTopic()
 		t.Topic = g.Topics[i].Topic

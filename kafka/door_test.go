@@ -259,6 +259,22 @@ func TestProduce_ARefusalNamesTheLeaderAndItsAddress(t *testing.T) {
 	}
 }
 
+// TestProduce_OldVersionsNameNoLeader: the tags are there from version 9 on, and clients look at them from 10 on.
+func TestProduce_OldVersionsNameNoLeader(t *testing.T) {
+	d := openDoor(t, Config{})
+	c := d.dial()
+	req := produceRequest(t, "v", -1)
+	req.Version = 9
+	c.send(req)
+	<-d.broker.came
+	d.broker.batch(0).done(broker.ProduceResult{Code: cluster.CodeNotLeader, Leader: 1, LeaderEpoch: 3})
+	_, resp := c.answer(req)
+	got := resp.(*kmsg.ProduceResponse)
+	if p := got.Topics[0].Partitions[0]; p.ErrorCode != errNotLeaderOrFollower || p.CurrentLeader.LeaderID != -1 || len(got.Brokers) != 0 {
+		t.Errorf("partition %+v, brokers %+v", p, got.Brokers)
+	}
+}
+
 func TestProduce_BadBatchesNeverReachTheBroker(t *testing.T) {
 	for name, x := range map[string]struct {
 		spoil func(*kmsg.ProduceRequest)

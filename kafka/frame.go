@@ -39,16 +39,24 @@ type frameReader struct {
 	held    *budget.Budget // of all connections
 }
 
+// patience bounds the next read. The handler ends the connection and then lets the read deadline pass, so whoever sets a new one looks afterwards whether it has ended.
+func (r *frameReader) patience(d time.Duration) error {
+	if err := r.net.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	return r.ctx.Err()
+}
+
 // size waits for the next request and returns its length in bytes. io.EOF says that the client has closed, and a timeout that it was idle.
 func (r *frameReader) size() (int, error) {
-	if err := r.net.SetReadDeadline(time.Now().Add(r.idle)); err != nil {
+	if err := r.patience(r.idle); err != nil {
 		return 0, err
 	}
 	if _, err := r.in.Peek(1); err != nil {
 		return 0, err
 	}
 	// The idle time is over: who has begun goes on.
-	if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
+	if err := r.patience(r.step); err != nil {
 		return 0, err
 	}
 	head, err := r.in.Peek(4)
@@ -93,7 +101,7 @@ func (r *frameReader) garbage(head []byte, n int) string {
 // body reads n bytes, which are held then. Memory grows with what has come. The buffer is from the pool.
 func (r *frameReader) body(n int) ([]byte, error) {
 	room := min(n, r.in.Size())
-	if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
+	if err := r.patience(r.step); err != nil {
 		return nil, err
 	}
 	if _, err := r.in.Peek(room); err != nil { // until then it costs no more than the connection's own buffer
@@ -130,7 +138,7 @@ func (r *frameReader) body(n int) ([]byte, error) {
 // fill reads until buf has n bytes.
 func (r *frameReader) fill(buf *[]byte, n int) error {
 	for have := len(*buf); have < n; have = len(*buf) {
-		if err := r.net.SetReadDeadline(time.Now().Add(r.step)); err != nil {
+		if err := r.patience(r.step); err != nil {
 			return err
 		}
 		*buf = (*buf)[:min(n, have+frameChunk)]

@@ -1,8 +1,13 @@
 package kafka
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"errors"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -50,4 +55,17 @@ func FuzzRequest(f *testing.F) {
 			t.Error("the body is not the end of the request")
 		}
 	})
+}
+
+// TestFrameReader_EndsWithItsConnection: a deadline that is set after the connection was ended must not keep its reader waiting.
+func TestFrameReader_EndsWithItsConnection(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := frameReader{net: near, in: bufio.NewReader(near), max: 100, idle: time.Hour, step: time.Hour, ctx: ctx}
+	if _, err := r.size(); !errors.Is(err, context.Canceled) {
+		t.Errorf("size of a connection that has ended: %v", err)
+	}
 }

@@ -22,7 +22,7 @@ type comparison struct {
 	step    string
 	version int16
 	ids     *identities
-	ports   [2]string
+	ports   [2][]string // of each side's brokers, in their order
 	fields  int
 	found   []difference
 }
@@ -154,7 +154,7 @@ func (c *comparison) leaf(path string, a, b any) {
 	case amount:
 		equal = true
 	case address:
-		equal = x == y || (x == c.ports[0] && y == c.ports[1])
+		equal = x == y || (slices.Contains(c.ports[0], x) && slices.Index(c.ports[0], x) == slices.Index(c.ports[1], y))
 	}
 	if !equal {
 		c.differ(path, x, y)

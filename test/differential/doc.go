@@ -1,6 +1,6 @@
 // Command differential sends the same scripted requests to Apache Kafka and to Moldau and compares the answers field by field.
 //
-// A script (testdata/*.txt) is a list of statements, one a line; a line that begins with white space continues the one above:
+// A script (testdata/one/*.txt for clusters of one broker, testdata/three/*.txt for those of three, which create no topics by themselves) is a list of statements, one a line; a line that begins with white space continues the one above:
 //
 //	STEP KEY VERSIONS [DIRECTIVE...] {JSON}   one request. VERSIONS: * all that both offer, 3+, 3-7, 7, ~7 the nearest offered. JSON has kmsg's names;
 //	                                          what is left out has its default. ${v} is the version
@@ -12,7 +12,7 @@
 //
 // Directives: save=NAME:PATH keeps a value of the answer as ${NAME}, on each side its own; until=PATH=VALUE (or !=) asks again until it is so, and compares the last answer;
 // async sends, and does not wait; silent: there is no answer; closed: both close the connection; as=N: the answer is in version N's form; on=moldau or on=kafka: one side only,
-// for preparation, nothing is compared.
+// for preparation, nothing is compared; broker=N: to broker N, broker=!N to another.
 //
 // Values of bytes may be made: batch(...) is a record batch and old(...) a message of format 0 or 1 (batch.go), subscription(a,b) what a consumer subscribes to.
 //

@@ -14,15 +14,17 @@ func main() {
 	scripts := flag.String("scripts", "testdata", "directory of the scripts")
 	only := flag.String("only", "", "run only scripts whose file name has this in it")
 	list := flag.String("list", "../../docs/kafka-differences.md", "the reviewed list of differences")
+	carry := flag.String("carry", "", "file that takes the counts of this run to the next, which adds its own")
+	more := flag.Bool("more", false, "another run follows: do not judge rows that nothing has needed yet")
 	trace := flag.Bool("trace", false, "print every answer")
 	flag.Parse()
-	if err := run(*kafka, *moldau, *scripts, *only, *list, *trace); err != nil {
+	if err := run(*kafka, *moldau, *scripts, *only, *list, *carry, *more, *trace); err != nil {
 		fmt.Fprintln(os.Stderr, "differential:", err)
 		os.Exit(1)
 	}
 }
 
-func run(kafka, moldau, scripts, only, list string, trace bool) error {
+func run(kafka, moldau, scripts, only, list, carry string, more, trace bool) error {
 	statements, err := load(scripts, only)
 	if err != nil {
 		return err
@@ -39,11 +41,21 @@ func run(kafka, moldau, scripts, only, list string, trace bool) error {
 	if err := r.all(statements); err != nil {
 		return err
 	}
-	return report(os.Stdout, r, rows, only == "")
+	before, err := resume(carry, rows)
+	if err != nil {
+		return err
+	}
+	return report(os.Stdout, r, rows, &before, judge{stale: only == "" && !more, carry: carry})
 }
 
-// report prints what was found. A whole run also fails on rows of the list that nothing needed.
-func report(w io.Writer, r *runner, rows []*row, whole bool) error {
+// judge says what a report fails on, and where its counts go.
+type judge struct {
+	stale bool // rows that nothing has needed
+	carry string
+}
+
+// report prints what was found.
+func report(w io.Writer, r *runner, rows []*row, total *counts, j judge) error {
 	intended := 0
 	var open []difference
 	for _, d := range r.found {
@@ -61,15 +73,19 @@ func report(w io.Writer, r *runner, rows []*row, whole bool) error {
 	}
 	stale := 0
 	for _, row := range rows {
-		if row.hits == 0 && whole {
+		if row.hits == 0 && j.stale {
 			stale++
 			fmt.Fprintf(w, "on the list, and no difference any more: %s\n", row.text)
 		}
 	}
+	total.add(r, intended, len(open))
+	if err := total.write(j.carry, rows); err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "%d requests to each side, %d fields compared: %d differences by the list (%d rows), %d not on it, %d rows without a difference, %d faults\n",
-		r.requests, r.fields, intended, len(rows), len(open), stale, len(r.faults))
-	if len(open)+stale+len(r.faults) > 0 {
-		return fmt.Errorf("%d differences are not on the reviewed list, %d of its rows no longer occur, %d steps did not go as scripted", len(open), stale, len(r.faults))
+		total.Requests, total.Fields, total.Intended, len(rows), total.Open, stale, total.Faults)
+	if total.Open+stale+total.Faults > 0 {
+		return fmt.Errorf("%d differences are not on the reviewed list, %d of its rows no longer occur, %d steps did not go as scripted", total.Open, stale, total.Faults)
 	}
 	return nil
 }

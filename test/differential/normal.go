@@ -13,7 +13,7 @@ const (
 	words         // a text for people: not compared
 	identity      // made by a cluster: where one side has the same value twice, the other has too; none (-1, empty, zeros) stays what it is
 	clock         // a time of day, or a duration: both have one, or neither has (-1, 0)
-	amount        // of this machine: both have one
+	amount        // of this machine, or of this moment: both have one
 	address       // a port: the side's own
 )
 
@@ -34,6 +34,7 @@ var normal = []struct {
 	{"SessionID", identity, "drawn at random by the broker"},
 	{"DirectoryID", identity, "drawn at random when a directory is formatted"},
 	{"ReplicaDirectoryID", identity, "the same"},
+	{"ControllerID", amount, "Kafka names any broker, a new one each time, as every broker takes requests for the controller"},
 	{"Port", address, "each listens on a port of its own"},
 	{"LogAppendTime", clock, "when the broker took the batch"},
 	{"LastTimestamp", clock, "of a producer: Kafka says its newest record's, Moldau when it last heard of it"},

@@ -16,10 +16,28 @@ import (
 
 // side is one of the two brokers and what the scripts have learnt from it.
 type side struct {
-	name, address string
-	vars          map[string]string
-	offered       map[int16][2]int16
-	pending       map[string]pending
+	name      string
+	addresses []string // of the brokers 0, 1, ...
+	ports     []string
+	vars      map[string]string
+	offered   map[int16][2]int16
+	pending   map[string]pending
+}
+
+// address is where a step goes.
+func (s *side) address(d directives) (string, error) {
+	if d.broker == "" {
+		return s.addresses[0], nil
+	}
+	place, other := strings.CutPrefix(d.broker, "!")
+	n, err := strconv.Atoi(place)
+	if err != nil || n < 0 || n >= len(s.addresses) {
+		return "", fmt.Errorf("no broker %q", d.broker)
+	}
+	if other {
+		n = (n + 1) % len(s.addresses)
+	}
+	return s.addresses[n], nil
 }
 
 // pending is a step without its answer.
@@ -53,13 +71,17 @@ type runner struct {
 
 func newRunner(kafka, moldau string) (*runner, error) {
 	r := &runner{ids: newIdentities()}
-	for i, address := range []string{kafka, moldau} {
-		s := &side{name: [...]string{"kafka", "moldau"}[i], address: address, vars: map[string]string{}, offered: map[int16][2]int16{}, pending: map[string]pending{}}
-		_, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
+	for i, list := range []string{kafka, moldau} {
+		addresses := strings.Split(list, ",")
+		address := addresses[0]
+		s := &side{name: [...]string{"kafka", "moldau"}[i], addresses: addresses, vars: map[string]string{}, offered: map[int16][2]int16{}, pending: map[string]pending{}}
+		for _, a := range addresses {
+			_, port, err := net.SplitHostPort(a)
+			if err != nil {
+				return nil, err
+			}
+			s.ports = append(s.ports, port)
 		}
-		s.vars["port"] = port
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.Version, req.ClientSoftwareName, req.ClientSoftwareVersion = 3, "differential", "1"
 		tree, err := ask(address, req, directives{as: -1})
@@ -207,17 +229,22 @@ func (r *runner) request(s statement, key, version int16) error {
 		if err != nil {
 			return err
 		}
+		address, err := side.address(d)
+		if err != nil {
+			r.fault(s, "%s: %v", side.name, err)
+			return nil
+		}
 		if d.async {
 			p := pending{key, version, d, make(chan reply, 1)}
 			side.pending[s.name] = p
 			go func() {
-				tree, err := ask(side.address, req, d)
+				tree, err := ask(address, req, d)
 				p.answer <- reply{tree, err}
 			}()
 			continue
 		}
 		start := time.Now()
-		replies[i].tree, replies[i].err = r.askUntil(s, side, req, d)
+		replies[i].tree, replies[i].err = r.askUntil(s, side, address, req, d)
 		if took := time.Since(start); took > slow {
 			fmt.Fprintf(os.Stderr, "%s %s v%d: %s took %d ms\n", s.where, s.name, version, side.name, took.Milliseconds())
 		}
@@ -233,9 +260,9 @@ func (r *runner) request(s statement, key, version int16) error {
 }
 
 // askUntil asks, and again until the step's condition holds.
-func (r *runner) askUntil(s statement, side *side, req kmsg.Request, d directives) (map[string]any, error) {
+func (r *runner) askUntil(s statement, side *side, address string, req kmsg.Request, d directives) (map[string]any, error) {
 	for deadline := time.Now().Add(untilMax); ; time.Sleep(untilPause) {
-		tree, err := ask(side.address, req, d)
+		tree, err := ask(address, req, d)
 		if err != nil || d.untilPath == "" {
 			return tree, err
 		}
@@ -267,7 +294,7 @@ func (r *runner) compare(s statement, key, version int16, d directives, replies 
 	if err != nil {
 		name = s.name
 	}
-	c := comparison{api: key, step: name, version: version, ids: r.ids, ports: [2]string{r.sides[0].vars["port"], r.sides[1].vars["port"]}}
+	c := comparison{api: key, step: name, version: version, ids: r.ids, ports: [2][]string{r.sides[0].ports, r.sides[1].ports}}
 	c.tree("", map[string]any(replies[0].tree), map[string]any(replies[1].tree))
 	r.fields += c.fields
 	r.found = append(r.found, c.found...)
@@ -318,7 +345,7 @@ func (r *runner) wait(s statement) error {
 	return nil
 }
 
-// ready asks each partition of a topic for its end until both sides answer.
+// ready asks each partition of a topic for its end until both sides answer, on the broker that leads it.
 func (r *runner) ready(s statement) error {
 	topic, err := substitute(s.name, r.sides[0].vars)
 	if err != nil {
@@ -330,15 +357,29 @@ func (r *runner) ready(s statement) error {
 	}
 	for _, side := range r.sides {
 		for p := range n {
-			req := kmsg.NewPtrListOffsetsRequest()
-			req.Version = 4
-			part := kmsg.NewListOffsetsRequestTopicPartition()
-			part.Partition, part.Timestamp = int32(p), -1
-			req.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{part}}}
-			if _, err := r.askUntil(s, side, req, directives{as: -1, untilPath: "Topics[" + topic + "].Partitions[" + strconv.Itoa(p) + "].ErrorCode", untilValue: "0"}); err != nil {
-				return err
+			if !r.partitionReady(side, topic, int32(p)) {
+				r.fault(s, "%s: nobody leads partition %d", side.name, p)
 			}
 		}
 	}
 	return nil
+}
+
+func (r *runner) partitionReady(side *side, topic string, n int32) bool {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.Version = 4
+	part := kmsg.NewListOffsetsRequestTopicPartition()
+	part.Partition, part.Timestamp = n, -1
+	req.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{part}}}
+	path := fmt.Sprintf("Topics[%s].Partitions[%d].ErrorCode", topic, n)
+	for deadline := time.Now().Add(untilMax); time.Now().Before(deadline); time.Sleep(untilPause) {
+		for _, address := range side.addresses {
+			if tree, err := ask(address, req, directives{as: -1}); err == nil {
+				if code, _ := lookup(tree, path); code == "0" {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

@@ -144,6 +144,7 @@ type directives struct {
 	async, silent, closed bool
 	as                    int16 // -1: as asked
 	on                    string
+	broker                string // a place in the list of addresses, or !PLACE for the next one; empty for the first
 }
 
 func newDirectives(words []string) (directives, error) {
@@ -178,6 +179,8 @@ func newDirectives(words []string) (directives, error) {
 			d.as = int16(n)
 		case "on":
 			d.on = value
+		case "broker":
+			d.broker = value
 		default:
 			return d, fmt.Errorf("no directive %q", word)
 		}
