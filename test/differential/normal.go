@@ -39,7 +39,7 @@ var normal = []struct {
 	{"LogAppendTime", clock, "when the broker took the batch"},
 	{"LastTimestamp", clock, "of a producer: Kafka says its newest record's, Moldau when it last heard of it"},
 	{"LastFetchTimestamp", clock, "now"},
-	{"LastCaughtUpTimestamp", clock, "now"},
+	{"LastCaughtUpTimestamp", amount, "now, or -1 until the leader has heard enough of a follower"},
 	{"Dir", identity, "each has a directory of its own"},
 	{"TotalBytes", amount, "of this machine's disk at the moment"},
 	{"UsableBytes", amount, "the same"},
