@@ -153,7 +153,7 @@ func TestReady(t *testing.T) {
 	if code := run(t.Context(), []string{"ready", "--server", address}, &out, &talk); code != 0 || !strings.Contains(out.String(), "ready after") {
 		t.Errorf("exit %d: %s%s", code, out.String(), talk.String())
 	}
-	if code := run(t.Context(), []string{"ready", "--server", address + "," + address, "--timeout", "50ms"}, &out, &talk); code != exitFailure || !strings.Contains(talk.String(), "1 brokers of 2") {
+	if code := run(t.Context(), []string{"ready", "--server", address + "," + address, "--timeout", "500ms"}, &out, &talk); code != exitFailure || !strings.Contains(talk.String(), "1 brokers of 2") {
 		t.Errorf("one broker of two: exit %d: %s", code, talk.String())
 	}
 }

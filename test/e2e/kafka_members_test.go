@@ -63,9 +63,10 @@ func (m *rawMember) joinOnly(ctx context.Context) *kmsg.JoinGroupResponse {
 // join joins as the only member, and syncs with an empty assignment.
 func (m *rawMember) join(ctx context.Context) {
 	m.t.Helper()
-	m.joinOnly(ctx)
+	joined := m.joinOnly(ctx)
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.Group, req.MemberID, req.Generation = m.group, m.id, m.generation
+	req.ProtocolType, req.Protocol = joined.ProtocolType, joined.Protocol
 	a := kmsg.NewSyncGroupRequestGroupAssignment()
 	a.MemberID = m.id
 	req.GroupAssignment = append(req.GroupAssignment, a)
