@@ -27,7 +27,7 @@ func newServer(a *app) *cobra.Command {
 Every flag is also a key of the YAML file given with --config and an environment variable: --session-timeout is session.timeout and
 MOLDAU_SESSION_TIMEOUT. A flag is stronger than the environment, the environment than the file. See docs/configuration.md.`,
 		Example: `  moldau server --data /var/lib/moldau                                  one broker alone
-  moldau server --id 0 --data d0 --seeds a:9093,b:9093,c:9093 --bootstrap-expect 3 --advertise-peer a:9093 --advertise-grpc a:9094
+  moldau server --id 0 --data d0 --seeds a:9093,b:9093,c:9093 --bootstrap-expect 3 --advertise-peer a:9093 --advertise-grpc a:9094 --advertise-kafka a:9092
   moldau server --config /etc/moldau.yaml --check-config`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
