@@ -147,8 +147,8 @@ func (c Config) Validate() error {
 			bad("%s.addr: %q is not host:port: %v", name, d.Addr, err)
 		}
 		if d.Advertise != "" {
-			if host, _, err := splitAddr(d.Advertise); err != nil || host == "" {
-				bad("%s.advertise: %q is not host:port", name, d.Advertise)
+			if err := parseAdvertised(d.Advertise); err != nil {
+				bad("%s.advertise: %w", name, err)
 			}
 		}
 	}
@@ -207,6 +207,26 @@ func splitAddr(addr string) (host string, port int, err error) {
 		return "", 0, fmt.Errorf("port %q is not a number from 0 to 65535", p)
 	}
 	return host, port, nil
+}
+
+// parseAdvertised refuses an address that nobody can dial: one without a host or port, or of all interfaces.
+func parseAdvertised(addr string) error {
+	host, port, err := splitAddr(addr)
+	switch ip := net.ParseIP(host); {
+	case err != nil:
+		return fmt.Errorf("%q is not host:port: %w", addr, err)
+	case host == "" || port == 0:
+		return fmt.Errorf("%q names no host and port", addr)
+	case ip != nil && ip.IsUnspecified():
+		return fmt.Errorf("%q is an address to listen on; give the name or address under which others reach this broker", addr)
+	case ip == nil && strings.ContainsFunc(host, notInHostName):
+		return fmt.Errorf("%q has a character that is in no host name", addr)
+	}
+	return nil
+}
+
+func notInHostName(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:%", r) // the last two are of IPv6 with a zone
 }
 
 func loopback(addr string) bool {

@@ -49,8 +49,8 @@ func (c Config) NamedListeners() ([]NamedListener, error) {
 		case l.Advertise != "":
 			return nil, fmt.Errorf("advertised-listeners: %q is there twice", name)
 		}
-		if host, port, _ := splitAddr(addr); host == "" || port == 0 {
-			return nil, fmt.Errorf("advertised-listeners: %q names no host and port", text)
+		if err := parseAdvertised(addr); err != nil {
+			return nil, fmt.Errorf("advertised-listeners: %w", err)
 		}
 		l.Advertise = addr
 	}

@@ -20,6 +20,7 @@ func TestNamedListeners(t *testing.T) {
 	}{
 		{":9192", "", "not name://host:port"}, {"a b://:1", "", "not name://host:port"}, {"a://nowhere", "", "missing port"},
 		{"a://:1,A://:2", "", "twice"}, {"a://:1", "b://h:1", "not in listeners"}, {"a://:1", "a://:1", "names no host"}, {"a://:1", "a://h:1,a://h:2", "twice"},
+		{"a://:1", "a://0.0.0.0:1", "an address to listen on"},
 		{"a://:1,b://:1,c://:1,d://:1,e://:1,f://:1,g://:1,h://:1,i://:1", "", "more than 8"},
 	} {
 		c := Default()

@@ -170,6 +170,24 @@ func TestRefusalsSayKeySourceAndRemedy(t *testing.T) {
 	}
 }
 
+// TestAdvertisedAddressesCanBeDialled: an address that nobody can dial is refused at the start, not handed to clients.
+func TestAdvertisedAddressesCanBeDialled(t *testing.T) {
+	for address, want := range map[string]string{
+		"0.0.0.0:9092": "an address to listen on", "[::]:9092": "an address to listen on", "host:0": "no host and port", ":9092": "no host and port",
+		"a b:1": "no host name", "host": "not host:port", "host:1": "", "10.0.0.1:1": "", "[fe80::1%eth0]:1": "", "broker_0.svc-1.example:9092": "",
+	} {
+		c := Default()
+		c.Kafka.Advertise = address
+		err := c.Validate()
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%q is refused: %v", address, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v, want %q", address, err, want)
+		}
+	}
+}
+
 func TestMissingFile(t *testing.T) {
 	_, _, err := Load(Sources{File: filepath.Join(t.TempDir(), "none.yaml")})
 	if err == nil || !strings.Contains(err.Error(), "check the path given with --config") {
