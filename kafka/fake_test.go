@@ -128,13 +128,18 @@ func openDoor(t *testing.T, cfg Config) *door {
 // openDoorOf is openDoor for a backend that is made of a fake broker, and groups.
 func openDoorOf(t *testing.T, cfg Config, f *fakeBroker, backend Backend, groups Groups) *door {
 	t.Helper()
-	d := &door{t: t, broker: f, log: new(logText)}
-	d.s = newServer(cfg, backend, groups, meter.NewSet(), slog.New(slog.NewTextHandler(d.log, nil)))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.addr = l.Addr().String()
+	return openDoorAt(t, l, cfg, f, backend, groups)
+}
+
+// openDoorAt is openDoorOf for a listener.
+func openDoorAt(t *testing.T, l net.Listener, cfg Config, f *fakeBroker, backend Backend, groups Groups) *door {
+	t.Helper()
+	d := &door{t: t, broker: f, log: new(logText), addr: l.Addr().String()}
+	d.s = newServer(cfg, backend, groups, meter.NewSet(), slog.New(slog.NewTextHandler(d.log, nil)))
 	served := make(chan error, 1)
 	go func() { served <- d.s.Serve(l) }()
 	t.Cleanup(func() {
