@@ -28,6 +28,8 @@ func TestKafkaReports(t *testing.T) {
 	t.Run("cooperative members come and go", func(t *testing.T) { cooperativeChurn(t, c) })
 	t.Run("watermark and lag never step back", func(t *testing.T) { monotoneLag(t, c) })
 	t.Run("a record above every fetch limit", func(t *testing.T) { bigRecord(t, c) })
+	t.Run("a client of a later time asks for versions", func(t *testing.T) { newApiVersions(t, c) })
+	t.Run("message sets of the old formats", func(t *testing.T) { oldMessageSets(t, c) })
 }
 
 // manyNewTopics: librdkafka 4904. Every topic takes a record as soon as its creation is answered, without an error that reaches the caller.
