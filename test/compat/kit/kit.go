@@ -79,6 +79,16 @@ var capabilities = []string{
 	"produce-none", "produce-gzip", "produce-snappy", "produce-lz4", "produce-zstd", "consume", "group", "admin", "seek-time", "headers", "nulls", "big", "idempotent", "broker-kill",
 }
 
+// Own is a capability that only one client has.
+type Own struct {
+	Name string
+	// Do may use topics whose names begin with the given one.
+	Do func(ctx context.Context, topic string) error
+}
+
+// Owner is a client with capabilities of its own.
+type Owner interface{ Own() []Own }
+
 // Main is the main function of a client's program: list, or one capability.
 func Main(open func(brokers []string) (Client, error)) {
 	if len(os.Args) != 2 {
@@ -87,6 +97,14 @@ func Main(open func(brokers []string) (Client, error)) {
 	}
 	if os.Args[1] == "list" {
 		fmt.Println(strings.Join(capabilities, "\n"))
+		client, err := open(nil)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		for _, own := range owned(client) {
+			fmt.Println(own.Name)
+		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Limit)
@@ -132,5 +150,17 @@ func Run(ctx context.Context, c Client, capability, prefix string) error {
 	case "broker-kill":
 		return s.brokerKill(ctx)
 	}
+	for _, own := range owned(c) {
+		if own.Name == capability {
+			return own.Do(ctx, s.topic)
+		}
+	}
 	return fmt.Errorf("no capability %q", capability)
+}
+
+func owned(c Client) []Own {
+	if o, ok := c.(Owner); ok {
+		return o.Own()
+	}
+	return nil
 }

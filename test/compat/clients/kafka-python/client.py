@@ -6,6 +6,7 @@ import time
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.errors import KafkaError
 
 BROKERS = os.environ["BROKERS"].split(",") if "BROKERS" in os.environ else []
 PREFIX = os.environ.get("PREFIX", "")
@@ -220,10 +221,28 @@ def broker_kill():
     check(not make.is_alive() and not take.is_alive(), "a thread did not end")
 
 
+def old_version():
+    """A client that is told an old version: 0.11 works, 0.10 has message sets that Apache Kafka 4 has dropped, and the client says that nothing was sent."""
+    name, tp = topic("old-version", 1), TopicPartition(PREFIX + "old-version", 0)
+    p = producer(api_version=(0, 11))
+    same(p.send(name, b"new", partition=0).get(WAIT).offset, 0, "offset")
+    p.close()
+    old = producer(api_version=(0, 10), request_timeout_ms=3000, delivery_timeout_ms=6000, linger_ms=0)
+    try:
+        old.send(name, b"old", partition=0).get(20)
+        check(False, "a record of the format of 0.10 was taken")
+    except KafkaError:
+        pass
+    c = consumer(api_version=(0, 11))
+    c.assign([tp])
+    same([r.value for r in read(c, 1)], [b"new"], "records")
+    same(c.end_offsets([tp])[tp], 1, "end of the log")
+
+
 CAPABILITIES = {
     **{"produce-" + c: (lambda c=c: produce(None if c == "none" else c)) for c in ("none", "gzip", "snappy", "lz4", "zstd")},
     "consume": consume, "group": group, "admin": admin, "seek-time": seek_time, "headers": headers, "nulls": nulls, "big": big,
-    "idempotent": idempotent, "broker-kill": broker_kill,
+    "idempotent": idempotent, "broker-kill": broker_kill, "old-version": old_version,
 }
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -170,6 +171,34 @@ func (c *client) Member(ctx context.Context, group, topic string, deliver func(k
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return nil
+}
+
+// Own: a librdkafka that does not ask for versions speaks what the version of the broker that it is told of had. From 0.10.0 on it asks all the same, and works; what it
+// speaks to 0.9.0 Apache Kafka 4 has dropped, and kcat says that nothing was delivered.
+func (c *client) Own() []kit.Own {
+	return []kit.Own{{Name: "old-version", Do: c.oldVersion}}
+}
+
+func (c *client) oldVersion(ctx context.Context, topic string) error {
+	if err := c.CreateTopic(ctx, topic, 1); err != nil {
+		return err
+	}
+	pinned := func(version string) []string {
+		return []string{"-t", topic, "-p", "0", "-X", "api.version.request=false", "-X", "broker.version.fallback=" + version}
+	}
+	for _, codec := range []string{"none", "gzip", "snappy", "lz4"} {
+		if _, err := c.run(ctx, []byte(codec+"\n"), append(pinned("0.10.0"), "-P", "-z", codec)...); err != nil {
+			return err
+		}
+	}
+	if _, err := c.run(ctx, []byte("refused\n"), append(pinned("0.9.0"), "-P", "-X", "message.timeout.ms=3000")...); err == nil {
+		return errors.New("a client of the time of 0.9.0 is told that its record was taken")
+	}
+	out, err := c.run(ctx, nil, append(pinned("0.10.0"), "-C", "-o", "beginning", "-e", "-q")...)
+	if want := "none\ngzip\nsnappy\nlz4\n"; err == nil && string(out) != want {
+		err = fmt.Errorf("read %q, want %q", out, want)
+	}
+	return err
 }
 
 // LeavesIdle: kcat drops the record that it has in hand when it is told to end, after the library has stored its offset.
