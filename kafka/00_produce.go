@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,7 @@ type produceCall struct {
 }
 
 func (c *conn) produce(s *slot, req *kmsg.ProduceRequest, frame []byte) error {
+	ctx := broker.Request(c.ctx)
 	p := &produceCall{c: c, slot: s, frame: frame, acks: broker.Acks(req.Acks), response: req.ResponseKind().(*kmsg.ProduceResponse)}
 	s.response = p.response
 	n := p.prepare(req)
@@ -56,11 +58,18 @@ func (c *conn) produce(s *slot, req *kmsg.ProduceRequest, frame []byte) error {
 		t := &req.Topics[i]
 		ref := broker.TopicRef{ID: cluster.TopicID(t.TopicID), Name: t.Topic}
 		for k := range t.Partitions {
-			p.one(req, ref, &t.Partitions[k], &p.response.Topics[i].Partitions[k])
+			p.one(ctx, req, ref, &t.Partitions[k], &p.response.Topics[i].Partitions[k])
 		}
 	}
 	p.free()
 	p.answered()
+	switch {
+	case s.working == nil:
+	case p.acks == broker.AcksNone:
+		<-s.done
+	default:
+		<-s.written // a large one is not joined by a second
+	}
 	return nil
 }
 
@@ -82,10 +91,10 @@ func (p *produceCall) prepare(req *kmsg.ProduceRequest) (n int) {
 }
 
 // one gives the batch of one partition to the broker, or refuses it.
-func (p *produceCall) one(req *kmsg.ProduceRequest, ref broker.TopicRef, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) {
+func (p *produceCall) one(ctx context.Context, req *kmsg.ProduceRequest, ref broker.TopicRef, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) {
 	named := ref
 	if ref.ID.IsZero() { // by name; writing never creates a topic: clients ask for its metadata first
-		named = p.c.existing(p.c.ctx, ref)
+		named = p.c.existing(ctx, ref)
 	}
 	if e := p.refuse(req, ref, in.Records, out); e != nil {
 		p.answer(ref, out, broker.ProduceResult{Code: e.Code, Message: e.Message, BaseOffset: -1, LogStart: -1, LogAppendMs: -1, Leader: cluster.NoBroker, LeaderEpoch: record.NoEpoch})

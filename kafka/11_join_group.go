@@ -27,6 +27,8 @@ func (c *conn) joinGroup(ctx context.Context, req *kmsg.JoinGroupRequest, s *slo
 	for i := range req.Protocols {
 		join.Protocols = append(join.Protocols, consumergroup.Protocol{Name: req.Protocols[i].Name, Metadata: req.Protocols[i].Metadata})
 	}
+	req.Protocols, req.UnknownTags = nil, kmsg.Tags{} // it may wait for minutes
+	s.worked()
 	reply, err := c.s.groups.JoinGroup(ctx, join)
 	resp.Generation, resp.MemberID = consumergroup.NoGeneration, req.MemberID
 	if req.Version < 7 {

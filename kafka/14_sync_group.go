@@ -24,6 +24,8 @@ func (c *conn) syncGroup(ctx context.Context, req *kmsg.SyncGroupRequest, s *slo
 	for i := range req.GroupAssignment {
 		sync.Assignments = append(sync.Assignments, consumergroup.Assignment{MemberID: req.GroupAssignment[i].MemberID, Assignment: req.GroupAssignment[i].MemberAssignment})
 	}
+	req.GroupAssignment, req.UnknownTags = nil, kmsg.Tags{} // it may wait for minutes
+	s.worked()
 	reply, err := c.s.groups.SyncGroup(ctx, sync)
 	if err != nil {
 		resp.ErrorCode, _ = s.coordinatorError(err)

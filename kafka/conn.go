@@ -30,13 +30,6 @@ const (
 	keepAnswer  = 256 << 10
 )
 
-// A request takes many times its size when it is decoded and answered item by item. Those of more than largeRequest bytes share workingBytes, so that a few are worked on
-// at a time.
-const (
-	largeRequest = 128 << 10
-	workingBytes = 8 << 20
-)
-
 // unreadAnswers is how many bytes of answers a connection may have waiting before they count against what all connections share.
 const unreadAnswers = 64 << 10
 
@@ -55,12 +48,13 @@ type slot struct {
 	correlation  int32
 	clientID     string
 	start        time.Time
-	response     kmsg.Response // set before done is closed
-	encoded      []byte        // the answer, where it is ready with done; otherwise the writer encodes the response
-	cuts         []cut         // ranges of segments that belong into encoded
-	copied       func()        // counts the records in encoded when it is written; may be nil
-	large        int           // of workingBytes, while the request is worked on
-	outcome      string        // for the meter: "none" or what was refused
+	response     kmsg.Response  // set before done is closed
+	encoded      []byte         // the answer, where it is ready with done; otherwise the writer encodes the response
+	cuts         []cut          // ranges of segments that belong into encoded
+	copied       func()         // counts the records in encoded when it is written; may be nil
+	working      *budget.Budget // of which a large request has taken large; nil otherwise
+	large        int
+	outcome      string // for the meter: "none" or what was refused
 	done         chan struct{}
 	written      chan struct{} // closed by the writer, or when the connection has ended
 	free         func()        // what the answer holds until it is written, and for which the next request waits; may be nil
@@ -71,6 +65,7 @@ type slot struct {
 type conn struct {
 	s        *Server
 	net      net.Conn
+	reading  *readSide
 	listener Listener        // through which the client has come
 	ctx      context.Context // ended when the client has gone or the door closes
 	cancel   context.CancelFunc
@@ -86,7 +81,7 @@ type conn struct {
 }
 
 func newConn(s *Server, as Listener, nc net.Conn) *conn {
-	c := &conn{s: s, net: nc, listener: as, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
+	c := &conn{s: s, net: nc, reading: &readSide{net: nc}, listener: as, frames: make(chan frame, readAhead), slots: make(chan *slot, s.cfg.MaxPipelined), dead: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.checker = s.admission()
 	c.asked, c.waiting = budget.New(s.cfg.MaxConnectionBytes), budget.New(s.cfg.MaxConnectionBytes)
@@ -106,13 +101,13 @@ func (c *conn) run() {
 }
 
 // stopReading makes the reader end; what it has read is still answered.
-func (c *conn) stopReading() { _ = c.net.SetReadDeadline(time.Unix(1, 0)) }
+func (c *conn) stopReading() { c.reading.end() }
 
 // read is the reader. When it ends, the client gets no more than the answers to what was read.
 func (c *conn) read() {
 	defer close(c.frames)
 	defer c.cancel()
-	r := frameReader{net: c.net, in: bufio.NewReaderSize(c.net, readBuffer), max: c.s.cfg.MaxRequestBytes, idle: c.s.cfg.IdleTimeout, step: c.s.cfg.FrameTimeout, buffers: c.s.buffers, ctx: c.ctx, held: c.s.held}
+	r := frameReader{net: c.reading, in: bufio.NewReaderSize(c.net, readBuffer), max: c.s.cfg.MaxRequestBytes, idle: c.s.cfg.IdleTimeout, step: c.s.cfg.FrameTimeout, buffers: c.s.buffers, ctx: c.ctx, held: c.s.held}
 	for {
 		n, err := r.size()
 		var garbage errGarbage
@@ -120,7 +115,14 @@ func (c *conn) read() {
 			c.log(slog.LevelWarn, "kafka: connection closed: this is not the Kafka protocol", slog.String("received", garbage.what))
 			return
 		}
-		if err != nil || c.admit(&r, n) != nil {
+		if err != nil {
+			return
+		}
+		if err := c.admit(&r, n); err != nil {
+			var much errTooMuch
+			if errors.As(err, &much) {
+				c.log(slog.LevelWarn, "kafka: connection closed", slog.Any("reason", err))
+			}
 			return
 		}
 		body, err := r.body(n)
@@ -137,14 +139,17 @@ func (c *conn) read() {
 	}
 }
 
-// admit waits until the connection may read a request of n bytes. A large one, unless it stays the bytes that it is, waits until the client has taken its earlier answers:
-// who does not read keeps no more of what all share.
+// admit waits until the connection may read a request of n bytes. A large one that is structure throughout waits until the client has taken its earlier answers: who does
+// not read keeps no more of what all share.
 func (c *conn) admit(r *frameReader, n int) error {
 	key, err := r.key()
 	if err != nil {
 		return err
 	}
-	if largeWork(key, n) > 0 {
+	if err := sized(key, n); err != nil {
+		return err
+	}
+	if n > largeRequest && !payload(key) {
 		if err := c.asked.Empty(c.ctx); err != nil {
 			return err
 		}
@@ -172,7 +177,7 @@ func (c *conn) release(frame []byte) {
 // encoded its own; with records in it the next request waits until it is written, so that it is the only one.
 func (c *conn) ready(s *slot) error {
 	if s.free != nil {
-		c.worked(s)
+		s.worked()
 		return nil
 	}
 	encoded := s.encoded
@@ -197,7 +202,7 @@ func (c *conn) ready(s *slot) error {
 			return err
 		}
 	}
-	c.worked(s)
+	s.worked()
 	s.encoded = encoded
 	s.sent = func() {
 		c.s.buffers.put(encoded)
@@ -254,15 +259,11 @@ func (c *conn) handle(f frame) error {
 		}
 		return fmt.Errorf("kafka: %s (key %d) version %d is not offered; client id %q", kmsg.NameForKey(h.key), h.key, h.version, h.clientID)
 	}
-	if err := c.work(s, largeWork(h.key, len(f.bytes))); err != nil {
-		c.release(f.bytes)
-		return err
-	}
-	defer c.worked(s)
-	req, err := decode(h, rest)
+	defer s.worked()
+	req, err := c.decode(s, h, rest)
 	if err != nil {
 		c.release(f.bytes)
-		return fmt.Errorf("kafka: malformed %s version %d of client id %q: %w", kmsg.NameForKey(h.key), h.version, h.clientID, err)
+		return err
 	}
 	if produce, ok := req.(*kmsg.ProduceRequest); ok {
 		return c.produce(s, produce, f.bytes)
@@ -272,47 +273,33 @@ func (c *conn) handle(f frame) error {
 	return c.answer(a, req, s)
 }
 
-// largeWork is how much of workingBytes a request needs.
-func largeWork(key int16, n int) int {
-	switch key {
-	case kmsg.Produce.Int16(), kmsg.JoinGroup.Int16(), kmsg.SyncGroup.Int16(): // they stay the bytes that they are, or wait for each other
-		return 0
-	}
-	if n <= largeRequest {
-		return 0
-	}
-	return n
-}
-
-// work waits until a large request of n bytes may be worked on. worked says that the work is done and its answer is counted; it may be called more than once.
-func (c *conn) work(s *slot, n int) error {
-	if n == 0 {
-		return nil
-	}
-	if err := c.s.working.Take(c.ctx, n); err != nil {
-		return err
-	}
-	s.large = n
-	return nil
-}
-
-func (c *conn) worked(s *slot) {
-	if s.large > 0 {
-		c.s.working.Give(s.large)
-		s.large = 0
-	}
-}
-
-// decode reads the rest of a request behind the client id.
-func decode(h header, rest []byte) (req kmsg.Request, err error) {
-	req = kmsg.RequestForKey(h.key)
+// decode reads the rest of a request behind the client id, when there is room for what it decodes to.
+func (c *conn) decode(s *slot, h header, rest []byte) (kmsg.Request, error) {
+	req := kmsg.RequestForKey(h.key)
 	req.SetVersion(h.version)
+	malformed := func(err error) error {
+		return fmt.Errorf("kafka: malformed %s version %d of client id %q: %w", kmsg.NameForKey(h.key), h.version, h.clientID, err)
+	}
 	if req.IsFlexible() {
+		var err error
 		if rest, err = skipTags(rest); err != nil {
-			return nil, err
+			return nil, malformed(err)
 		}
 	}
-	return req, req.ReadFrom(rest)
+	of, n, err := c.s.weigh(h, req.IsFlexible(), rest)
+	if errors.Is(err, errShortBody) {
+		return nil, malformed(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.work(c.ctx, of, n); err != nil {
+		return nil, err
+	}
+	if err := req.ReadFrom(rest); err != nil {
+		return nil, malformed(err)
+	}
+	return req, nil
 }
 
 // answer has a request handled, and gives its answer to the writer.

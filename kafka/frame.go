@@ -27,9 +27,37 @@ type errGarbage struct{ what string }
 // Error says what came instead.
 func (e errGarbage) Error() string { return e.what }
 
+// readSide is the side of a connection on which requests come. Its reader sets deadlines, and others end it: once it has ended, no deadline follows, so that no read waits.
+type readSide struct {
+	net net.Conn
+
+	mu    sync.Mutex // guards ended, and is held while a deadline is set
+	ended bool
+}
+
+var errEnded = errors.New("kafka: the connection takes no more requests")
+
+// patience bounds the next read, unless reading has ended.
+func (r *readSide) patience(d time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return errEnded
+	}
+	return r.net.SetReadDeadline(time.Now().Add(d))
+}
+
+// end lets the read under way return, and no other begin.
+func (r *readSide) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	_ = r.net.SetReadDeadline(time.Unix(1, 0))
+}
+
 // frameReader cuts requests off a connection.
 type frameReader struct {
-	net     net.Conn
+	net     *readSide
 	in      *bufio.Reader
 	max     int
 	idle    time.Duration
@@ -39,24 +67,16 @@ type frameReader struct {
 	held    *budget.Budget // of all connections
 }
 
-// patience bounds the next read. The handler ends the connection and then lets the read deadline pass, so whoever sets a new one looks afterwards whether it has ended.
-func (r *frameReader) patience(d time.Duration) error {
-	if err := r.net.SetReadDeadline(time.Now().Add(d)); err != nil {
-		return err
-	}
-	return r.ctx.Err()
-}
-
 // size waits for the next request and returns its length in bytes. io.EOF says that the client has closed, and a timeout that it was idle.
 func (r *frameReader) size() (int, error) {
-	if err := r.patience(r.idle); err != nil {
+	if err := r.net.patience(r.idle); err != nil {
 		return 0, err
 	}
 	if _, err := r.in.Peek(1); err != nil {
 		return 0, err
 	}
 	// The idle time is over: who has begun goes on.
-	if err := r.patience(r.step); err != nil {
+	if err := r.net.patience(r.step); err != nil {
 		return 0, err
 	}
 	head, err := r.in.Peek(4)
@@ -101,7 +121,7 @@ func (r *frameReader) garbage(head []byte, n int) string {
 // body reads n bytes, which are held then. Memory grows with what has come. The buffer is from the pool.
 func (r *frameReader) body(n int) ([]byte, error) {
 	room := min(n, r.in.Size())
-	if err := r.patience(r.step); err != nil {
+	if err := r.net.patience(r.step); err != nil {
 		return nil, err
 	}
 	if _, err := r.in.Peek(room); err != nil { // until then it costs no more than the connection's own buffer
@@ -138,7 +158,7 @@ func (r *frameReader) body(n int) ([]byte, error) {
 // fill reads until buf has n bytes.
 func (r *frameReader) fill(buf *[]byte, n int) error {
 	for have := len(*buf); have < n; have = len(*buf) {
-		if err := r.patience(r.step); err != nil {
+		if err := r.net.patience(r.step); err != nil {
 			return err
 		}
 		*buf = (*buf)[:min(n, have+frameChunk)]

@@ -121,7 +121,7 @@ func TestCase107_ManyConnections(t *testing.T) {
 		c.frame()
 	})
 	d.crowd(each, func(c *client) { // a request that never comes: more is announced than the door holds in all
-		if _, err := c.Write([]byte{0x06, 0, 0, 0, 0, 18, 0, 0}); err != nil {
+		if _, err := c.Write([]byte{0x06, 0, 0, 0, 0, 0, 0, 9}); err != nil {
 			t.Fatal(err)
 		}
 	})

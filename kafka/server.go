@@ -21,20 +21,21 @@ const acceptPause = 50 * time.Millisecond
 
 // Server is the Kafka door of one broker.
 type Server struct {
-	cfg      Config
-	broker   Backend
-	groups   Groups
-	log      *slog.Logger
-	meters   *meters
-	apis     map[int16]api
-	held     *budget.Budget // request frames of all connections
-	working  *budget.Budget // large requests that are decoded
-	answers  *budget.Budget // encoded answers of those that let them pile up
-	fetched  *budget.Budget // records of fetch answers on their way
-	sessions *fetchSessions
-	buffers  *buffers
-	software *regexp.Regexp // what a client may call itself
-	gateway  net.IP         // the default gateway of this host or container, if there is one
+	cfg       Config
+	broker    Backend
+	groups    Groups
+	log       *slog.Logger
+	meters    *meters
+	apis      map[int16]api
+	held      *budget.Budget // request frames of all connections
+	working   *budget.Budget // structure of large requests that are worked on
+	producing *budget.Budget // the same of Produce requests
+	answers   *budget.Budget // encoded answers of those that let them pile up
+	fetched   *budget.Budget // records of fetch answers on their way
+	sessions  *fetchSessions
+	buffers   *buffers
+	software  *regexp.Regexp // what a client may call itself
+	gateway   net.IP         // the default gateway of this host or container, if there is one
 
 	ctx    context.Context // ended by Stop: requests that wait are cut off
 	cancel context.CancelFunc
@@ -55,7 +56,7 @@ func New(cfg Config, b Broker, set *meter.Set, log *slog.Logger) *Server {
 func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: budget.New(cfg.MaxInFlightBytes), working: budget.New(workingBytes), answers: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
+		cfg: cfg, broker: b, groups: g, log: log, apis: table(), held: budget.New(cfg.MaxInFlightBytes), working: budget.New(workingBytes), producing: budget.New(workingBytes), answers: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
 		buffers: new(buffers), conns: map[*conn]struct{}{}, addresses: map[string]int{},
 	}
 	start := time.Now()
