@@ -38,13 +38,22 @@ func AddFlags(flags *pflag.FlagSet, base Config) {
 
 // flagValue keeps a flag's text; Load parses it, so that every source is judged by the same words.
 type flagValue struct {
-	kind Kind
-	text string
+	kind  Kind
+	text  string
+	given bool // text is not the default
 }
 
-func (v *flagValue) String() string     { return v.text }
-func (v *flagValue) Type() string       { return string(v.kind) }
-func (v *flagValue) Set(s string) error { v.text = s; return nil }
+func (v *flagValue) String() string { return v.text }
+func (v *flagValue) Type() string   { return string(v.kind) }
+
+// Set takes the flag's text. A list that is given again goes on; anything else is what was said last.
+func (v *flagValue) Set(s string) error {
+	if v.kind == KindStrings && v.given {
+		s = v.text + "," + s
+	}
+	v.text, v.given = s, true
+	return nil
+}
 
 // Load reads and validates the configuration. The error joins everything that is wrong; each line names the key, what is wrong and what to do.
 // Warnings are for people: environment variables that look like a misspelt key.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,22 @@ func TestEveryKeyComesFromFlagEnvironmentAndFile(t *testing.T) {
 				t.Errorf("%s by %s: got %q, want %q", k.Path, name, got, text)
 			}
 		}
+	}
+}
+
+// TestListFlagsAddUp: --seeds a --seeds b names both. Of other flags the last one counts.
+func TestListFlagsAddUp(t *testing.T) {
+	flags := pflag.NewFlagSet("t", pflag.ContinueOnError)
+	AddFlags(flags, Default())
+	if err := flags.Parse([]string{"--seeds", "a:1,b:2", "--seeds", "c:3", "--bootstrap-expect", "2", "--bootstrap-expect", "3"}); err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, err := Load(Sources{Flags: flags})
+	if err != nil && !strings.Contains(err.Error(), "peer.advertise") {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cfg.Seeds, []string{"a:1", "b:2", "c:3"}) || cfg.BootstrapExpect != 3 {
+		t.Errorf("seeds %v, expect %d", cfg.Seeds, cfg.BootstrapExpect)
 	}
 }
 
