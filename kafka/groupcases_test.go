@@ -117,6 +117,49 @@ func quick(b *broker) {
 	}
 }
 
+// TestCommit_OffsetsGoWithTheirTopic: what was committed for a topic is no offset of another one that gets its name, and who still commits for the old one by its id is refused.
+func TestCommit_OffsetsGoWithTheirTopic(t *testing.T) {
+	b := start(t)
+	committed := func() int64 {
+		t.Helper()
+		got, err := b.admin.FetchOffsetsForTopics(b.ctx, "g", "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, ok := got.Lookup("t", 0)
+		if !ok || o.Err != nil {
+			t.Fatalf("offsets %+v", got)
+		}
+		return o.At
+	}
+	if err := b.commit("g", "", "", -1, 5); err != nil {
+		t.Fatal(err)
+	}
+	if at := committed(); at != 5 {
+		t.Fatalf("committed %d, want 5", at)
+	}
+	if _, err := b.admin.DeleteTopic(b.ctx, "t"); err != nil {
+		t.Fatal(err)
+	}
+	made, err := b.admin.CreateTopic(b.ctx, 1, 1, nil, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.commit("g", "", "", -1, 6); err != kerr.UnknownTopicID {
+		t.Errorf("a commit for the old topic: %v", err)
+	}
+	if at := committed(); at != -1 {
+		t.Errorf("the new topic has the offset %d", at)
+	}
+	b.topic = made.ID
+	if err := b.commit("g", "", "", -1, 2); err != nil {
+		t.Fatal(err)
+	}
+	if at := committed(); at != 2 {
+		t.Errorf("committed %d, want 2", at)
+	}
+}
+
 func TestCase79_CommitsOfStrangersChangeNothing(t *testing.T) {
 	b := start(t)
 	quick(b)
