@@ -29,6 +29,7 @@ var normal = []struct {
 	{"ClusterID", identity, "drawn at random when a cluster is made"},
 	{"TopicID", identity, "drawn at random when a topic is made"},
 	{"MemberID", identity, "drawn at random by the coordinator"},
+	{"55:LeaderID", amount, "which of the voters wins the election of the metadata log is chance"},
 	{"LeaderID", identity, "in an answer to JoinGroup, a member's id; as a broker's id it is the same on both sides, and stays the same"},
 	{"ProducerID", identity, "given out by the cluster"},
 	{"SessionID", identity, "drawn at random by the broker"},
