@@ -152,15 +152,17 @@ public final class Mirror {
 
     /**
      * Waits until the target has the group's offsets. The copies have the offsets of their originals, so that a group that has read all gets just these. Of
-     * other places MirrorMaker knows some since it has started, and goes back to the last before: behind the 1000 records that were there, here.
+     * other places MirrorMaker knows some since the task that reads them has started, and goes back to the last before: behind the 1000 records that were there, here.
+     * It may know none in the partitions that came later, when that task has started again behind them.
      */
     private void offsets(String group, Map<TopicPartition, Long> want, boolean exact) throws Exception {
         until("the offsets of group " + group, () -> {
             Map<TopicPartition, Long> got = committed(group);
-            return want.entrySet().stream().allMatch(e -> {
+            System.err.println("group " + group + " has " + got + ", the original " + want);
+            return want.entrySet().stream().filter(e -> exact || e.getKey().partition() < 3).allMatch(e -> {
                 long at = got.getOrDefault(copy(e.getKey()), -1L);
                 check(at <= e.getValue(), "group " + group + " is ahead of its original: " + got + ", want at most " + want);
-                return exact ? at == e.getValue() : at >= (e.getKey().partition() < 3 ? 333 : 0);
+                return exact ? at == e.getValue() : at >= 333;
             });
         });
     }
