@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -206,7 +204,7 @@ func (c *conn) sendFetch(out *bufio.Writer, s *slot) error {
 		}
 		sent = x.at
 		_ = c.net.SetWriteDeadline(time.Now().Add(c.s.cfg.IdleTimeout))
-		if err := sendRange(c.net, x.slice); err != nil {
+		if err := sendfile.SendRange(c.net, x.slice); err != nil {
 			return fmt.Errorf("kafka: send records: %w", err)
 		}
 		c.s.broker.CountFetched(x.topic, x.slice.Len())
@@ -214,20 +212,6 @@ func (c *conn) sendFetch(out *bufio.Writer, s *slot) error {
 	_, err := out.Write(s.encoded[sent:])
 	if err == nil && s.copied != nil {
 		s.copied()
-	}
-	return err
-}
-
-// sendRange writes a range straight from its file where that can be done, and by copies where not. A log that was truncated meanwhile is an error.
-func sendRange(to net.Conn, s broker.Slice) error {
-	if f, position, ok := s.File(); ok {
-		if done, err := sendfile.Send(to, f, position, s.Len()); done {
-			return err
-		}
-	}
-	n, err := s.WriteTo(to)
-	if err == nil && n != int64(s.Len()) {
-		return io.ErrUnexpectedEOF
 	}
 	return err
 }

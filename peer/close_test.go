@@ -9,14 +9,15 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller"
+	"github.com/moldau-log/moldau/internal/sendfile"
 	"github.com/moldau-log/moldau/replication/fetcher"
 	"github.com/moldau-log/moldau/segment"
 )
 
 // What segment hands out is what the sending side takes, with its file.
 var (
-	_ fetcher.Range = segment.Slice{}
-	_ filed         = segment.Slice{}
+	_ fetcher.Range  = segment.Slice{}
+	_ sendfile.Filed = segment.Slice{}
 )
 
 // Close ends every kind of stream in both directions and leaves no goroutine.

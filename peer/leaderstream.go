@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"github.com/moldau-log/moldau/internal/sendfile"
@@ -101,7 +100,7 @@ func (s *leaderStream) SendData(d session.Data, r fetcher.Range) error {
 	s.out = appendDataHead(s.out, d, n)
 	s.stats.bytesOut.Add(int64(n))
 	if n > gatherMax {
-		return s.flushWith(r, n)
+		return s.flushWith(r)
 	}
 	if n > 0 {
 		before := len(s.out)
@@ -132,35 +131,14 @@ func (s *leaderStream) grow(n int) {
 	s.out = grown
 }
 
-// filed is a Range that lies in a file: segment.Slice is one. The file is good until the Range is released, and its offset must not be moved.
-type filed interface {
-	File() (f *os.File, position int64, ok bool)
-}
-
-// writeRange writes a large range straight from its file where that can be done, and by copies where not.
-func (s *leaderStream) writeRange(r fetcher.Range, n int) error {
-	if in, ok := r.(filed); ok {
-		if f, position, ok := in.File(); ok {
-			if done, err := sendfile.Send(s.conn, f, position, n); done {
-				return err
-			}
-		}
-	}
-	sent, err := r.WriteTo(s.conn)
-	if err == nil && sent != int64(n) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
 // flushWith writes the buffer and then a large range.
-func (s *leaderStream) flushWith(r fetcher.Range, n int) error {
+func (s *leaderStream) flushWith(r fetcher.Range) error {
 	<-s.token
 	s.conn.SetWriteDeadline(time.Now().Add(s.times.write))
 	_, err := s.conn.Write(s.out)
 	s.out = s.out[:0]
 	if err == nil {
-		err = s.writeRange(r, n)
+		err = sendfile.SendRange(s.conn, r)
 	}
 	s.release()
 	if err != nil {

@@ -108,6 +108,7 @@ func (r fileRange) Release() {}
 type mappedRange struct{ fileRange }
 
 func (r mappedRange) File() (*os.File, int64, bool) { return r.f, r.at, true }
+func (r mappedRange) Intact() error                 { return nil }
 
 // randomFile returns a file of n random bytes and its content.
 func randomFile(t testing.TB, n int) (*os.File, []byte) {

@@ -2,8 +2,11 @@ package segment
 
 import (
 	"fmt"
+	"io"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/moldau-log/moldau/internal/invariant"
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -16,6 +19,7 @@ type file struct {
 	fs   vfs.FS
 	path string
 	flag vfs.Flag // how acquire opens
+	end  *fileEnd
 
 	mu       sync.Mutex // guards the rest
 	handle   vfs.File
@@ -25,12 +29,41 @@ type file struct {
 }
 
 func newFile(fs vfs.FS, path string, flag vfs.Flag) *file {
-	return &file{fs: fs, path: path, flag: flag}
+	return &file{fs: fs, path: path, flag: flag, end: newFileEnd()}
 }
 
 // adopt makes a file around a handle that is open already, with one reference.
 func adopt(fs vfs.FS, path string, h vfs.File) *file {
-	return &file{fs: fs, path: path, flag: vfs.ReadWrite, handle: h, refs: 1}
+	end := newFileEnd()
+	return &file{fs: fs, path: path, flag: vfs.ReadWrite, end: end, handle: cutAware{h, end}, refs: 1}
+}
+
+// fileEnd is the position that a file was cut at, noted before the cut is made. A read that was begun before a cut can see zeros where
+// the kernel has wiped the page and not yet shortened the file, so whoever has read looks here afterwards.
+type fileEnd struct{ at atomic.Int64 }
+
+func newFileEnd() *fileEnd {
+	e := &fileEnd{}
+	e.at.Store(math.MaxInt64)
+	return e
+}
+
+// cut is called before the file is shortened.
+func (e *fileEnd) cut(at int64) { e.at.Store(min(at, e.at.Load())) }
+
+// cutAware is a handle whose reads come up short at a cut, whatever the kernel gave.
+type cutAware struct {
+	vfs.File
+	end *fileEnd
+}
+
+// ReadAt implements io.ReaderAt.
+func (c cutAware) ReadAt(b []byte, at int64) (int, error) {
+	n, err := c.File.ReadAt(b, at)
+	if stays := max(c.end.at.Load()-at, 0); int64(n) > stays {
+		return int(stays), io.EOF
+	}
+	return n, err
 }
 
 // acquire takes a reference and returns the handle, which is good until release.
@@ -47,6 +80,7 @@ func (f *file) acquire() (vfs.File, error) {
 		}
 		return nil, fmt.Errorf("segment: open: %w", err)
 	}
+	opened = cutAware{opened, f.end}
 	h, err := f.take(opened)
 	if h != opened {
 		_ = opened.Close()

@@ -29,14 +29,25 @@ func (s Slice) Len() int { return s.length }
 func (s Slice) Next() record.Offset { return s.next }
 
 // File returns the descriptor and the position in it, for sendfile with an explicit offset; false when there is no descriptor to send
-// from. It is good until Release. The caller does not move its file offset. A send that comes back short means that the log was
-// truncated: the connection has to be closed, because its frame header is out already.
+// from. It is good until Release. The caller does not move its file offset, and asks Intact when it has sent.
 func (s Slice) File() (f *os.File, position int64, ok bool) {
 	if s.file == nil {
 		return nil, 0, false
 	}
 	f, ok = s.handle.OSFile()
 	return f, s.position, ok
+}
+
+// Intact is asked after the bytes were taken from File. ErrStaleView means that the log was truncated meanwhile, and that what was taken
+// may be zeros: a connection they were sent on has to be closed.
+func (s Slice) Intact() error {
+	if s.file == nil {
+		return nil
+	}
+	if end := s.file.end.at.Load(); s.position+int64(s.length) > end {
+		return fmt.Errorf("%w: file was cut at byte %d", ErrStaleView, end)
+	}
+	return nil
 }
 
 // AppendTo appends the bytes to dst. ErrStaleView means that the log was truncated meanwhile; dst then comes back as it was.

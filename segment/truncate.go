@@ -170,6 +170,7 @@ func (l *Log) finish(rest *segment, doomed []*segment) error {
 
 // cut shortens the file of a segment to its size, durably, and replaces its indexes.
 func (l *Log) cut(s *segment) error {
+	s.file.end.cut(s.size)
 	h, err := l.fs.OpenFile(s.file.path, vfs.ReadWrite)
 	if err == nil {
 		err = cutFile(h, s.size)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,14 +27,11 @@ type fetcher struct {
 }
 
 func (f *fetcher) run(ctx context.Context, address string, drain drainEnd) error {
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", address)
+	nc, hangUp, err := dialWithin(ctx, address)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	stop := context.AfterFunc(ctx, func() { nc.Close() })
-	defer stop()
+	defer hangUp()
 	in := bufio.NewReaderSize(nc, fetchBuffer)
 	var request, answer []byte
 	for f.w.wants(drain, f.left) {

@@ -102,3 +102,16 @@ func (r *kafkaRaw) read(ctx context.Context, w *watch, partitions []int32, drain
 func hostPort(host string, port int32) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
+
+// dialWithin connects, and hangs up when the context ends or hangUp is called.
+func dialWithin(ctx context.Context, address string) (nc net.Conn, hangUp func(), err error) {
+	var d net.Dialer
+	if nc, err = d.DialContext(ctx, "tcp", address); err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	return nc, func() {
+		stop()
+		nc.Close()
+	}, nil
+}

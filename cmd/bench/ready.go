@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,14 +64,11 @@ func awaitBroker(ctx context.Context, address string, brokers int) error {
 func askBroker(ctx context.Context, address string, brokers int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", address)
+	nc, hangUp, err := dialWithin(ctx, address)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	stop := context.AfterFunc(ctx, func() { nc.Close() })
-	defer stop()
+	defer hangUp()
 	req := kmsg.NewPtrMetadataRequest()
 	req.Version, req.Topics = metadataVersion, []kmsg.MetadataRequestTopic{}
 	body := req.AppendTo(nil)
