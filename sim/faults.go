@@ -11,33 +11,64 @@ type mixture struct {
 	brokers, partitions int
 	segmentBytes        int
 	lagMax              time.Duration
-	overrun             int           // in 1000 frames, refused by a full inbox
-	every               time.Duration // between faults, at most
-	weights             [faultKinds]int
+	overrun             int             // in 1000 frames, refused by a full inbox
+	every               time.Duration   // between faults, at most
+	weights             []int           // of each fault, in the order of faultKinds
 	flushTime           []time.Duration // of each broker's disk, at most
 }
 
-// faultKinds is how many there are in World.fault; the others are two of them.
-const (
-	faultKinds           = 14
-	powerCutOfAllKind    = 2
-	cutWhileFlushingKind = 13
-)
+// faultKind is one thing that can go wrong.
+type faultKind struct {
+	name string
+	rare bool // what everybody forgets at once ends many other stories
+	do   func(w *World, b *broker)
+}
+
+// faultKinds lists what can go wrong. A new one goes to the end of its list, so that the lists keep their order.
+func faultKinds() []faultKind {
+	return []faultKind{
+		{name: "kill", do: (*World).kill},
+		{name: "power-cut", do: func(w *World, b *broker) { w.powerCut(b, w.chance(500)) }},
+		{name: "power-cut-of-all", rare: true, do: func(w *World, _ *broker) { w.powerCutOfAll() }},
+		{name: "drain", do: (*World).drain},
+		{name: "one-way-cut", do: (*World).oneWay},
+		{name: "isolate", do: func(w *World, b *broker) { w.isolate(b, w.chance(300), w.between(200*time.Millisecond, 5*time.Second)) }},
+		{name: "controller-move", do: func(w *World, _ *broker) { w.moveController() }},
+		{name: "bad-network", do: func(w *World, _ *broker) { w.badNetwork() }},
+		{name: "slow-disk", do: (*World).slowDisk},
+		{name: "failed-fsync", do: (*World).failSync},
+		{name: "pause", do: (*World).pause},
+		{name: "kill-leader", do: func(w *World, _ *broker) {
+			if b := w.leader(); b != nil {
+				w.kill(b)
+			}
+		}},
+		{name: "isolate-leader", do: func(w *World, _ *broker) {
+			if b := w.leader(); b != nil {
+				w.isolate(b, false, w.between(1500*time.Millisecond, 5*time.Second)) // long enough for another to lead
+			}
+		}},
+		{name: "power-cut-while-flushing", rare: true, do: func(w *World, _ *broker) { w.cutWhileFlushing() }},
+	}
+}
 
 // drawMixture chooses a mixture.
-func drawMixture(s *scheduler) mixture {
+func drawMixture(s *scheduler, kinds []faultKind) mixture {
 	m := mixture{
 		brokers: 3 + s.rng.IntN(2), partitions: 1 + s.rng.IntN(2), segmentBytes: 1024 << s.rng.IntN(5),
 		lagMax: s.between(400*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
+		weights: make([]int, len(kinds)),
 	}
 	for i := range m.weights {
 		if s.chance(600) {
 			m.weights[i] = 1 + s.rng.IntN(10)
 		}
 	}
-	m.weights[s.rng.IntN(faultKinds)] += 5
-	for _, kind := range []int{powerCutOfAllKind, cutWhileFlushingKind} {
-		m.weights[kind] = (m.weights[kind] + 2) / 3 // what everybody forgets at once ends many other stories
+	m.weights[s.rng.IntN(len(kinds))] += 5
+	for i, kind := range kinds {
+		if kind.rare {
+			m.weights[i] = (m.weights[i] + 2) / 3
+		}
 	}
 	for range m.brokers {
 		m.flushTime = append(m.flushTime, s.between(time.Millisecond, 3*time.Millisecond)<<(2*s.rng.IntN(3)))
@@ -62,48 +93,21 @@ func (w *World) trouble() {
 		kind++
 	}
 	b := w.brokers[w.rng.IntN(len(w.brokers))]
-	w.note("fault", int64(kind), int64(b.id))
-	w.fault(kind, b)
+	w.note("fault "+w.kinds[kind].name, int64(b.id))
+	w.kinds[kind].do(w, b)
 }
 
-func (w *World) fault(kind int, b *broker) {
-	switch kind {
-	case 0:
-		w.kill(b)
-	case 1:
-		w.powerCut(b, w.chance(500))
-	case powerCutOfAllKind:
-		w.powerCutOfAll()
-	case 3:
-		w.drain(b)
-	case 4:
-		w.oneWay(b)
-	case 5:
-		w.isolate(b, w.chance(300), w.between(200*time.Millisecond, 5*time.Second))
-	case 6:
-		w.meta.resign()
-		w.after(w.between(100*time.Millisecond, 1500*time.Millisecond), w.meta.lead)
-	case 7:
-		w.net.loss = w.rng.IntN(100)
-		w.net.slow = time.Duration(1 + w.rng.IntN(20))
-		w.after(w.between(100*time.Millisecond, 2*time.Second), w.net.calm)
-	case 8:
-		w.slowDisk(b)
-	case 9:
-		w.failSync(b)
-	case 10:
-		w.pause(b)
-	case 11:
-		if b := w.leader(); b != nil {
-			w.kill(b)
-		}
-	case 12:
-		if b := w.leader(); b != nil {
-			w.isolate(b, false, w.between(1500*time.Millisecond, 5*time.Second)) // long enough for another to lead
-		}
-	case cutWhileFlushingKind:
-		w.cutWhileFlushing()
-	}
+// moveController takes the controller's leadership away, and gives it back later.
+func (w *World) moveController() {
+	w.meta.resign()
+	w.after(w.between(100*time.Millisecond, 1500*time.Millisecond), w.meta.lead)
+}
+
+// badNetwork makes the network lose messages and be slow for a while.
+func (w *World) badNetwork() {
+	w.net.loss = w.rng.IntN(100)
+	w.net.slow = time.Duration(1 + w.rng.IntN(20))
+	w.after(w.between(100*time.Millisecond, 2*time.Second), w.net.calm)
 }
 
 // kill ends a process; its host and what it has written stay. Its peer port refuses connections, which others may notice.

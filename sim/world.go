@@ -49,6 +49,7 @@ type Result struct {
 type World struct {
 	*scheduler
 	opts       Options
+	kinds      []faultKind
 	mix        mixture
 	cov        Coverage
 	net        *network
@@ -94,7 +95,8 @@ func (w *World) broken(v any) {
 func newWorld(opts Options) *World {
 	w := &World{scheduler: newScheduler(opts.Seed, opts.Trace), opts: opts, meters: meter.NewSet()}
 	w.net = newNetwork(w.scheduler, &w.cov)
-	w.mix = drawMixture(w.scheduler)
+	w.kinds = faultKinds()
+	w.mix = drawMixture(w.scheduler, w.kinds)
 	w.check = newChecker(w)
 	w.meta = newMetadata(w)
 	for i := range w.mix.brokers {
