@@ -24,8 +24,9 @@ func (b *Broker) AlterConfigs(ctx context.Context, res cluster.ConfigResource, o
 		return nil, err
 	}
 	notes := notEnforced(altered)
-	if t, ok := b.Image().TopicByName(res.Name); ok && res.Kind == cluster.ConfigTopic {
-		notes = append(notes, notReached(altered, int(t.ReplicationFactor))...)
+	img := b.Image()
+	if t, ok := img.TopicByName(res.Name); ok && res.Kind == cluster.ConfigTopic {
+		notes = append(notes, notReached(altered, img.ReplicationFactor(t))...)
 	}
 	if validateOnly {
 		return notes, nil

@@ -122,7 +122,7 @@ func (b *Broker) AddPartitions(ctx context.Context, ref TopicRef, total int32, a
 			fmt.Sprintf("topic %s has %d partitions; give a higher total, at most %d (partitions are never removed)", t.Name, t.Partitions, MaxPartitionsPerTopic))
 	}
 	if assignment == nil {
-		assignment, err = b.place(more, int(t.ReplicationFactor))
+		assignment, err = b.place(more, b.Image().ReplicationFactor(t))
 	} else if len(assignment) != more {
 		err = cluster.Refuse(cluster.CodeInvalidAssignment, fmt.Sprintf("%d partitions are new, %d are assigned", more, len(assignment)))
 	} else {

@@ -11,7 +11,7 @@ type Topic struct {
 	ID         TopicID
 	Name       string
 	Partitions int32 // how many; numbered from 0
-	// ReplicationFactor is what the topic was created with; the truth per partition is Partition.Replicas.
+	// ReplicationFactor is what the topic was created with. Image.ReplicationFactor says what it has now.
 	ReplicationFactor int16
 	CreatedMs         int64 // wall clock, milliseconds
 	Configs           Configs

@@ -219,6 +219,16 @@ func (i *Image) MinISR(t *Topic, p *Partition) int {
 	return EffectiveMinISR(i.setMinISR(t), rf)
 }
 
+// ReplicationFactor is how many replicas a topic's partitions have, or will have when a reassignment that is in progress ends. Partition 0 speaks
+// for the topic, as in Kafka: what the topic was created with is history once its replicas were reassigned.
+func (i *Image) ReplicationFactor(t *Topic) int {
+	p, ok := i.Partition(TopicPartition{Topic: t.ID})
+	if !ok {
+		return int(t.ReplicationFactor)
+	}
+	return len(p.Replicas) - len(p.Removing)
+}
+
 // setMinISR is min.insync.replicas as set for the topic or the cluster, 0 when unset.
 func (i *Image) setMinISR(t *Topic) int {
 	var n int64
@@ -299,7 +309,7 @@ func (i *Image) DescribeTopicConfig(t *Topic) []EffectiveConfig {
 		k := &topicKeys[n]
 		e := EffectiveConfig{Key: k, Value: k.Default, Source: SourceDefault}
 		if k.Name == "min.insync.replicas" {
-			e.Value = strconv.Itoa(DerivedMinISR(int(t.ReplicationFactor)))
+			e.Value = strconv.Itoa(DerivedMinISR(i.ReplicationFactor(t)))
 		}
 		if v, ok := t.Configs.Get(k.Name); ok {
 			e.Value, e.Source = v, SourceTopic

@@ -72,9 +72,10 @@ func (a *adminService) DeleteTopic(ctx context.Context, req *moldauv1.DeleteTopi
 // ListTopics lists topics.
 func (a *adminService) ListTopics(context.Context, *moldauv1.ListTopicsRequest) (*moldauv1.ListTopicsResponse, error) {
 	resp := &moldauv1.ListTopicsResponse{}
-	for t := range a.broker.Image().Topics() {
+	img := a.broker.Image()
+	for t := range img.Topics() {
 		resp.Topics = append(resp.Topics, &moldauv1.TopicListing{
-			Topic: t.Name, TopicId: t.ID.String(), Partitions: t.Partitions, ReplicationFactor: int32(t.ReplicationFactor), CreatedMs: t.CreatedMs,
+			Topic: t.Name, TopicId: t.ID.String(), Partitions: t.Partitions, ReplicationFactor: int32(img.ReplicationFactor(t)), CreatedMs: t.CreatedMs,
 		})
 	}
 	return resp, nil
@@ -122,7 +123,7 @@ func (a *adminService) DescribeTopics(ctx context.Context, req *moldauv1.Describ
 }
 
 func describeTopic(img *cluster.Image, t *cluster.Topic) *moldauv1.TopicDescription {
-	d := &moldauv1.TopicDescription{Topic: t.Name, TopicId: t.ID.String(), ReplicationFactor: int32(t.ReplicationFactor), CreatedMs: t.CreatedMs}
+	d := &moldauv1.TopicDescription{Topic: t.Name, TopicId: t.ID.String(), ReplicationFactor: int32(img.ReplicationFactor(t)), CreatedMs: t.CreatedMs}
 	for _, c := range t.Configs {
 		d.Configs = append(d.Configs, &moldauv1.ConfigEntry{Key: c.Key, Value: c.Value})
 	}

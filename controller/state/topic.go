@@ -24,7 +24,7 @@ func (a *apply) createTopic(c cluster.CreateTopic) cluster.Result {
 	}
 	topic := &cluster.Topic{ID: c.ID, Name: c.Name, Partitions: int32(len(c.Assignment)), ReplicationFactor: int16(min(len(c.Assignment[0]), maxReplicas+1)),
 		CreatedMs: c.CreatedMs, Configs: canonical(c.Configs)}
-	if res := a.addPartitionsFrom(topic, 0, c.Assignment); res.Code != cluster.CodeNone {
+	if res := a.addPartitionsFrom(topic, 0, int(topic.ReplicationFactor), c.Assignment); res.Code != cluster.CodeNone {
 		return res
 	}
 	a.txn.PutTopic(topic)
@@ -44,18 +44,18 @@ func (a *apply) addPartitions(c cluster.AddPartitions) cluster.Result {
 	}
 	grown := *t
 	grown.Partitions += int32(len(c.Assignment))
-	if res := a.addPartitionsFrom(&grown, t.Partitions, c.Assignment); res.Code != cluster.CodeNone {
+	if res := a.addPartitionsFrom(&grown, t.Partitions, a.old.ReplicationFactor(t), c.Assignment); res.Code != cluster.CodeNone {
 		return res
 	}
 	a.txn.PutTopic(&grown)
 	return cluster.Result{}
 }
 
-// addPartitionsFrom creates partitions numbered from first on.
-func (a *apply) addPartitionsFrom(t *cluster.Topic, first int32, assignment [][]cluster.BrokerID) cluster.Result {
+// addPartitionsFrom creates partitions numbered from first on, each with rf replicas.
+func (a *apply) addPartitionsFrom(t *cluster.Topic, first int32, rf int, assignment [][]cluster.BrokerID) cluster.Result {
 	for n, replicas := range assignment {
-		if len(replicas) != int(t.ReplicationFactor) {
-			return refuse(cluster.CodeInvalidAssignment, "partition %d has %d replicas, the topic has a replication factor of %d", first+int32(n), len(replicas), t.ReplicationFactor)
+		if len(replicas) != rf {
+			return refuse(cluster.CodeInvalidAssignment, "partition %d has %d replicas, the topic has a replication factor of %d", first+int32(n), len(replicas), rf)
 		}
 		if res := a.checkReplicas(replicas); res.Code != cluster.CodeNone {
 			return res
