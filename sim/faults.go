@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/moldau-log/moldau/controller/driver"
@@ -15,6 +16,7 @@ type mixture struct {
 	every               time.Duration   // between faults, at most
 	weights             []int           // of each fault, in the order of faultKinds
 	flushTime           []time.Duration // of each broker's disk, at most
+	faultTime           time.Duration   // how long faults go on
 }
 
 // faultKind is one thing that can go wrong.
@@ -53,12 +55,13 @@ func faultKinds() []faultKind {
 }
 
 // drawMixture chooses a mixture.
-func drawMixture(s *scheduler, kinds []faultKind) mixture {
+func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	m := mixture{
 		brokers: 3 + s.rng.IntN(2), partitions: 1 + s.rng.IntN(2), segmentBytes: 1024 << s.rng.IntN(5),
 		lagMax: s.between(400*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
-		weights: make([]int, len(kinds)),
+		weights: make([]int, len(kinds)), faultTime: cmp.Or(opts.FaultTime, faultTime),
 	}
+	m.brokers, m.partitions = cmp.Or(opts.Brokers, m.brokers), cmp.Or(opts.Partitions, m.partitions)
 	for i := range m.weights {
 		if s.chance(600) {
 			m.weights[i] = 1 + s.rng.IntN(10)
@@ -81,20 +84,18 @@ func (w *World) trouble() {
 	if !w.faults {
 		return
 	}
-	w.after(w.between(w.mix.every/4, w.mix.every), w.trouble)
+	w.after(drawBetween(w.chosen, w.mix.every/4, w.mix.every), w.trouble)
 	total := 0
 	for _, n := range w.mix.weights {
 		total += n
 	}
-	roll := w.rng.IntN(total)
+	roll := w.chosen.IntN(total)
 	kind := 0
 	for roll >= w.mix.weights[kind] {
 		roll -= w.mix.weights[kind]
 		kind++
 	}
-	b := w.brokers[w.rng.IntN(len(w.brokers))]
-	w.note("fault "+w.kinds[kind].name, int64(b.id))
-	w.kinds[kind].do(w, b)
+	w.strike(kind, w.brokers[w.chosen.IntN(len(w.brokers))])
 }
 
 // moveController takes the controller's leadership away, and gives it back later.

@@ -65,8 +65,10 @@ func (s *scheduler) runUntil(end time.Duration, done func() bool) {
 }
 
 // between draws a duration from lo up to hi.
-func (s *scheduler) between(lo, hi time.Duration) time.Duration {
-	return lo + time.Duration(s.rng.Int64N(int64(hi-lo)+1))
+func (s *scheduler) between(lo, hi time.Duration) time.Duration { return drawBetween(s.rng, lo, hi) }
+
+func drawBetween(rng *rand.Rand, lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(rng.Int64N(int64(hi-lo)+1))
 }
 
 // chance is true in p of 1000 cases.

@@ -17,7 +17,6 @@ const (
 	maxFetchBytes  = 8 << 10
 	maxDecompress  = 1 << 20
 	producersEach  = 2 // idempotent producers of each partition
-	consumersEach  = 2 // consumers of each partition: one asks leaders, one followers
 	askersEach     = 4 // clients that ask for the latest offset of each partition
 	maxRecordsEach = 3
 )
@@ -46,8 +45,13 @@ func newWorkload(w *World) *workload {
 			l.nextPID++
 			l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp)})
 		}
-		l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, careless: true, to: l.route(tp)})
-		for i := range consumersEach {
+		if !w.opts.without(partCareless) {
+			l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, careless: true, to: l.route(tp)})
+		}
+		for i, part := range []string{partConsumers, partFollowers} {
+			if w.opts.without(part) {
+				continue
+			}
 			l.consumers = append(l.consumers, &consumer{l: l, node: l.client(), tp: tp, anyReplica: i > 0, lastEpoch: record.NoEpoch, to: l.route(tp)})
 		}
 	}
@@ -76,6 +80,9 @@ func (l *workload) start() {
 	}
 	for _, tp := range l.w.partitions {
 		for range askersEach {
+			if l.w.opts.without(partAskers) {
+				break
+			}
 			a := &asker{l: l, node: l.client(), to: l.route(tp)}
 			l.w.after(l.w.between(0, 100*time.Millisecond), a.ask)
 		}

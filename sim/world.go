@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -23,14 +24,6 @@ const (
 	afterHealing = 500 * time.Millisecond
 )
 
-// Options choose a history.
-type Options struct {
-	Seed  uint64
-	Plant Plant
-	// Trace keeps the last events for a report.
-	Trace bool
-}
-
 // Result is what a history came to.
 type Result struct {
 	Seed uint64
@@ -42,7 +35,9 @@ type Result struct {
 	Simulated time.Duration
 	Steps     int
 	Coverage  Coverage
-	Trace     []string
+	// Faults are those of the history, in order; Options.Skip counts in it.
+	Faults []Fault
+	Trace  []string
 }
 
 // World is one simulated cluster with its clients.
@@ -60,6 +55,9 @@ type World struct {
 	check      *checker
 	load       *workload
 	faults     bool
+	// chosen draws which faults happen when and to whom, and nothing else: what clients do does not change them.
+	chosen *rand.Rand
+	struck []Fault // so far
 }
 
 var topicID = cluster.TopicID{7}
@@ -75,10 +73,11 @@ func Run(opts Options) (res Result) {
 			w.broken(v)
 		}
 		w.cov.Duplicates = w.counted("moldau_produce_duplicates_total")
-		res = Result{Seed: opts.Seed, Hash: w.hash, Violation: w.check.violation, Simulated: w.now - time.Second, Steps: w.steps, Coverage: w.cov, Trace: w.lines()}
+		res = Result{Seed: opts.Seed, Hash: w.hash, Violation: w.check.violation, Simulated: w.now - time.Second, Steps: w.steps, Coverage: w.cov,
+			Faults: w.struck, Trace: w.lines()}
 	}()
 	w.setUp()
-	w.runUntil(w.now+faultTime, w.check.failed)
+	w.runUntil(w.now+w.mix.faultTime, w.check.failed)
 	w.heal()
 	return
 }
@@ -93,10 +92,10 @@ func (w *World) broken(v any) {
 }
 
 func newWorld(opts Options) *World {
-	w := &World{scheduler: newScheduler(opts.Seed, opts.Trace), opts: opts, meters: meter.NewSet()}
+	w := &World{scheduler: newScheduler(opts.Seed, opts.Trace), opts: opts, meters: meter.NewSet(), chosen: rand.New(rand.NewPCG(opts.Seed, 0))}
 	w.net = newNetwork(w.scheduler, &w.cov)
 	w.kinds = faultKinds()
-	w.mix = drawMixture(w.scheduler, w.kinds)
+	w.mix = drawMixture(w.scheduler, w.kinds, opts)
 	w.check = newChecker(w)
 	w.meta = newMetadata(w)
 	for i := range w.mix.brokers {

@@ -2,8 +2,10 @@
 //
 //	sim --seed 1 --seeds 100
 //
-// One line per failing history on stdout, with the command that replays it; a summary with what was covered is last. For one seed it prints the
-// history's hash. The exit status is 1 when an invariant was broken and 2 for a wrong command line.
+// One line per failing history on stdout, with the command that replays it, and with --shrink a smaller one that breaks the same invariant; a summary
+// with what was covered is last. For one seed it prints the history's hash. Seeds are played by several workers; one history has one goroutine. The exit
+// status is 1 when an invariant was broken, when --twice found a seed with two histories, or when --floors found too little covered, and 2 for a wrong
+// command line.
 package main
 
 import (
@@ -11,55 +13,93 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/moldau-log/moldau/sim"
 )
 
-// traceTail is how many of the last events -v shows.
-const traceTail = 400
+// Bounds of reports.
+const (
+	traceTail   = 400 // of the last events, with -v
+	shrunkTail  = 60  // of the last events of a history that was shrunk
+	shrinkRuns  = 2000
+	maxFailures = 20 // whole reports; further failures are one line each
+)
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
+// command is one invocation.
+type command struct {
+	options sim.Options // of every seed
+	seeds   uint64
+	workers int
+	verbose bool
+	twice   bool
+	floors  bool
+	shrink  time.Duration // how long a failure is shrunk, 0 for not at all
+	out     io.Writer
+	talk    io.Writer
+}
+
 // run is main with its surroundings passed in.
 func run(args []string, out, talk io.Writer) int {
+	c, err := parse(args, talk)
+	if err != nil {
+		if err != flag.ErrHelp {
+			fmt.Fprintln(talk, err)
+		}
+		return 2
+	}
+	c.out, c.talk = out, talk
+	return c.play()
+}
+
+// parse reads the command line.
+func parse(args []string, talk io.Writer) (*command, error) {
+	c := &command{}
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	flags.SetOutput(talk)
-	seed := flags.Uint64("seed", 1, "first seed")
-	seeds := flags.Uint64("seeds", 1, "how many seeds, counted up from the first")
-	verbose := flags.Bool("v", false, "print each history, and the last events of one that fails")
-	name := flags.String("plant", sim.NoPlant.String(), "a fault to put into the surroundings, to see whether it is found")
+	o := &c.options
+	flags.Uint64Var(&o.Seed, "seed", 1, "first seed")
+	flags.Uint64Var(&c.seeds, "seeds", 1, "how many seeds, counted up from the first")
+	flags.IntVar(&c.workers, "workers", runtime.GOMAXPROCS(0), "how many histories are played at once")
+	flags.BoolVar(&c.verbose, "v", false, "print each history, and the faults and last events of one that fails")
+	flags.BoolVar(&c.twice, "twice", false, "play each seed twice and compare the hashes")
+	flags.BoolVar(&c.floors, "floors", false, "fail when the histories together covered too little")
+	flags.DurationVar(&c.shrink, "shrink", 0, "how long to look for a smaller history that breaks the same invariant, for each failure; 0 for not at all")
+	plant := flags.String("plant", sim.NoPlant.String(), "a fault to put into the surroundings, to see whether it is found")
+	without := flags.String("without", "", "kinds of faults and parts of the workload to leave out, separated by commas: "+strings.Join(sim.Names(), ","))
+	skip := flags.String("skip", "", "numbers of single faults to leave out, separated by commas")
+	flags.IntVar(&o.MaxFaults, "max-faults", 0, "leave out every fault after so many; 0 for no limit")
+	flags.DurationVar(&o.FaultTime, "fault-time", 0, "virtual time during which faults happen; 0 for the usual time")
+	flags.IntVar(&o.Brokers, "brokers", 0, "how many brokers; 0 lets the seed draw")
+	flags.IntVar(&o.Partitions, "partitions", 0, "how many partitions; 0 lets the seed draw")
 	if err := flags.Parse(args); err != nil {
-		return 2
+		return nil, flag.ErrHelp // the flag set has said what is wrong
 	}
-	plant, ok := plantOf(*name)
-	if !ok || flags.NArg() > 0 || *seeds == 0 {
-		fmt.Fprintf(talk, "sim: plant %q is not known, or there are arguments too many, or no seeds; plants are %v\n", *name, sim.Plants())
-		return 2
+	var ok bool
+	if o.Plant, ok = plantOf(*plant); !ok {
+		return nil, fmt.Errorf("sim: plant %q is not known; there are %v", *plant, sim.Plants())
 	}
-	began := time.Now()
-	var total sim.Coverage
-	failures := 0
-	for s := *seed; s < *seed+*seeds; s++ {
-		r := sim.Run(sim.Options{Seed: s, Plant: plant, Trace: *verbose})
-		total.Add(&r.Coverage)
-		if r.Violation != "" {
-			failures++
-			fmt.Fprintf(out, "seed=%d hash=%016x FAIL %s; replay: sim --seed %d --plant %s -v\n", s, r.Hash, r.Violation, s, plant)
-			if *verbose {
-				for _, line := range r.Trace[max(0, len(r.Trace)-traceTail):] {
-					fmt.Fprintln(talk, line)
-				}
+	if flags.NArg() > 0 || c.seeds == 0 || c.workers < 1 || c.shrink < 0 {
+		return nil, fmt.Errorf("sim: want at least one seed and one worker, no negative time, and no arguments beside flags")
+	}
+	if *without != "" {
+		o.Without = strings.Split(*without, ",")
+	}
+	if *skip != "" {
+		for _, s := range strings.Split(*skip, ",") {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < 0 {
+				return nil, fmt.Errorf("sim: --skip %q: want numbers from 0 on, separated by commas", *skip)
 			}
-		} else if *verbose || *seeds == 1 {
-			fmt.Fprintf(out, "seed=%d hash=%016x ok simulated=%s events=%d\n", s, r.Hash, r.Simulated.Round(time.Millisecond), r.Steps)
+			o.Skip = append(o.Skip, n)
 		}
 	}
-	fmt.Fprintf(out, "seeds=%d failures=%d seconds=%.1f %s\n", *seeds, failures, time.Since(began).Seconds(), total)
-	if failures > 0 {
-		return 1
-	}
-	return 0
+	return c, o.Validate()
 }
 
 // plantOf finds a plant by its name.
