@@ -31,6 +31,7 @@ var table = map[string]Rule{
 	"internal/meter":     {},
 	"internal/budget":    {},
 	"internal/sendfile":  {Modules: []string{xsys}},
+	"internal/history":   {Modules: []string{xsys}},
 	"internal/grpcframe": {Imports: []string{"proto/moldau/v1"}, Modules: []string{grpcMod, protoMod}},
 	// L1
 	"cluster": {Imports: []string{"record"}, Modules: []string{radix}},
