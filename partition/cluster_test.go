@@ -30,6 +30,8 @@ type town struct {
 	news  chan struct{} // capacity 1
 	done  chan struct{}
 	group sync.WaitGroup
+	// offline, if set, takes what brokers report of failed replicas; without it such a report fails the test.
+	offline func(n *townNode, reason error)
 }
 
 // townNode is one broker.
@@ -261,6 +263,10 @@ func (n *townNode) Alter(c cluster.ISRChange) {
 }
 
 func (n *townNode) Offline(_ cluster.TopicPartition, reason error) {
+	if n.town.offline != nil {
+		n.town.offline(n, reason)
+		return
+	}
 	n.town.t.Errorf("broker %d: offline: %v", n.id, reason)
 }
 func (n *townNode) Removed([]cluster.Tombstone) {}

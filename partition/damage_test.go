@@ -44,7 +44,7 @@ func (k *kit) read(at record.Offset) ReadResult {
 	return k.runner().Read(ReadRequest{Offset: at, MaxBytes: 1, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch})
 }
 
-func TestCase2_DamageFoundByAReadHandsTheLeadershipOver(t *testing.T) {
+func TestCase3_DamageFoundByAReadHandsTheLeadershipOver(t *testing.T) {
 	k := rotten(t, 1, 2)
 	if res := k.read(2); res.Code != cluster.CodeCorrupt || !errors.Is(res.Err, segment.ErrDamaged) {
 		t.Errorf("read: %s: %v", res.Code, res.Err)
@@ -58,7 +58,7 @@ func TestCase2_DamageFoundByAReadHandsTheLeadershipOver(t *testing.T) {
 	}
 }
 
-func TestCase2_DamageFoundByAReadOfTheOnlyReplicaInSync(t *testing.T) {
+func TestCase3_DamageFoundByAReadOfTheOnlyReplicaInSync(t *testing.T) {
 	k := rotten(t, 1)
 	for range 3 {
 		if res := k.read(2); res.Code != cluster.CodeCorrupt {
