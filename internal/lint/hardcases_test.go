@@ -9,10 +9,20 @@ import (
 	"testing"
 )
 
-// mustBeCovered are the cases that docs/hard-cases.md has to have a row for. A case that becomes testable is added here with its row.
-var mustBeCovered = strings.Fields(`1 5 6 8 9 12 13 17 18 20 24 26 27 29 31 32 34 35 38 39 40 43 44 45 46 48 49 50 53 55 57 58 59 62 63 65 66 68 70 71 72 79
-	81 82 83 84 85 87 89 90 91 100 102 104 106 107 108 115 121 123 125 127 128 130 141 142 143 144 145 146 147 148 149 150 151 152
-	I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11 I12`)
+// mustBeCovered are the cases and invariants that docs/hard-cases.md has to have a row for, by their sections, so that the table cannot lose one. Gaps in the
+// numbers are normal; 74 to 78 wait for transactions.
+var mustBeCovered = map[string]string{
+	"log storage":                `1 3 5 6 8 9 11 12 13 15 17 18 20 21 22 24 26`,
+	"replication and leadership": `27 29 31 32 34 35 38 39 40 43 44 45 46 48 49 50 51 53 55 57 58 59 60 62 63 65`,
+	"producers":                  `66 68 70 71 72`,
+	"consumer groups":            `79 81 82 83 84 85 87 89 90 91`,
+	"compaction, retention":      `100`,
+	"protocol, abuse":            `102 104 106 107 108 115`,
+	"Raft metadata":              `121 123 125 126 127 128`,
+	"orchestration":              `130 131`,
+	"of this design":             `141 142 143 144 145 146 147 148 149 150 151 152`,
+	"invariants":                 `I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11 I12`,
+}
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
@@ -38,9 +48,11 @@ func TestHardCasesAreCovered(t *testing.T) {
 			checkPlace(t, name, quoted.FindAllStringSubmatch(place, -1))
 		}
 	}
-	for _, name := range mustBeCovered {
-		if !slices.Contains(covered, name) {
-			t.Errorf("case %s has no row", name)
+	for section, names := range mustBeCovered {
+		for _, name := range strings.Fields(names) {
+			if !slices.Contains(covered, name) {
+				t.Errorf("%s: case %s has no row", section, name)
+			}
 		}
 	}
 }
