@@ -27,6 +27,7 @@ build: ## build bin/moldau and bin/bench
 test: build ## vet, import rules, unit, data-driven, simulator seeds, end-to-end tests over processes
 	$(GO) vet ./...
 	E2E_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout $(TIMEOUT) -p 2 ./...
+	$(GO) test -tags planted -timeout $(TIMEOUT) -p 2 -run '$(PLANTED)' $(FINDERS)
 	cd test/compat && $(GO) vet . ./kit && E2E_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout $(TIMEOUT) ./...
 
 .PHONY: short
@@ -36,6 +37,16 @@ short: ## the tests without processes
 .PHONY: race
 race: ## the concurrent packages under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) ./segment/... ./partition/... ./replication/... ./peer/... ./controller/... ./consumergroup/... ./broker/... ./grpcapi/... ./kafka/... ./client/... ./internal/...
+
+# The packages that find planted bugs, and their tests about them.
+FINDERS := ./internal/planted/... ./replication ./sim ./cmd/sim
+PLANTED := Planted|Bug|TagLeavesItsMark|Finder|TestKind
+BUGSEEDS ?= 2000
+
+.PHONY: bugs
+bugs: ## look anew for every planted bug with the random searches that docs/bugs.md names, within BUGSEEDS seeds, and write the page
+	BUGS_SEEDS=$(BUGSEEDS) $(GO) test -tags planted -timeout 60m -count 1 -p 1 -v -run TestPlantedBugsAreFound $(FINDERS) | grep -v '^=== '
+	@sed -n '/^| Bug/,/^$$/p' docs/bugs.md
 
 .PHONY: demo
 demo: build ## three brokers, a topic, produce with acks=isr, a group, the leader killed in the middle: nothing is missing

@@ -15,7 +15,7 @@ import (
 // started is a healthy cluster of three with broker 1 as leader.
 func started(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(3, 2, replication.NoBug)
+	w := newWorld(3, 2)
 	for _, n := range w.nodes {
 		w.ctl.unfence(n.id)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -24,7 +25,7 @@ type following struct {
 func (r *Replica) follow() {
 	r.role = Follower
 	r.following = following{}
-	if r.config.bug == BugTruncateToWatermark && r.highWatermark < r.logEnd {
+	if planted.On(planted.TruncateToWatermark) && r.highWatermark < r.logEnd {
 		r.cut(r.highWatermark, false)
 		return
 	}
@@ -34,7 +35,7 @@ func (r *Replica) follow() {
 
 // fromLeader reports whether something belongs to the leadership that is followed.
 func (r *Replica) fromLeader(epoch record.LeaderEpoch) bool {
-	if r.role == Follower && (epoch == r.state.LeaderEpoch || r.config.bug == BugNoEpochFence) {
+	if r.role == Follower && (epoch == r.state.LeaderEpoch || planted.On(planted.NoEpochFence)) {
 		return true
 	}
 	r.counts.Stale++

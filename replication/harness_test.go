@@ -175,9 +175,9 @@ type world struct {
 
 var partitionKey = cluster.TopicPartition{Topic: cluster.TopicID{1}, Partition: 0}
 
-func newWorld(count, minISR int, bug replication.Bug) *world {
+func newWorld(count, minISR int) *world {
 	w := &world{
-		config:  replication.Config{Partition: partitionKey, LagMax: 10 * time.Second}.WithBug(bug),
+		config:  replication.Config{Partition: partitionKey, LagMax: 10 * time.Second},
 		minISR:  minISR,
 		answers: map[replication.RequestID]replication.Response{},
 		written: map[replication.RequestID]int{},

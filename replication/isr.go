@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // proposal is an ISR change in flight.
@@ -108,7 +109,7 @@ func (r *Replica) follower(b cluster.BrokerID) *Progress {
 // counting too many only waits).
 func (r *Replica) inMaximalISR(b cluster.BrokerID) bool {
 	l := &r.leading
-	if r.config.bug == BugNewISROnly && l.pending != nil {
+	if planted.On(planted.NewISROnly) && l.pending != nil {
 		return slices.Contains(l.pending.members, b)
 	}
 	return r.state.InISR(b) || slices.Contains(l.doubtful, b) || (l.pending != nil && slices.Contains(l.pending.members, b))
@@ -155,13 +156,13 @@ func (r *Replica) reviewISR(now time.Duration) {
 // its present life, and may be in an ISR.
 func (r *Replica) mayJoin(f *Progress) bool {
 	end := f.end(r)
-	if r.config.bug == BugNoBrokerEpoch {
+	if planted.On(planted.NoBrokerEpoch) {
 		return f.Eligible && end >= r.highWatermark && end >= r.leading.epochStart
 	}
 	if !f.Eligible || !f.Subscribed || f.Epoch == cluster.NoBrokerEpoch || f.SubscribedEpoch != f.Epoch {
 		return false
 	}
-	if r.config.bug == BugJoinBelowWatermark {
+	if planted.On(planted.JoinBelowWatermark) {
 		return end >= 0
 	}
 	return end >= r.highWatermark && end >= r.leading.epochStart
@@ -185,7 +186,7 @@ func (r *Replica) propose(isr []cluster.BrokerID) {
 // alterResult takes the controller's answer. One that belongs to another leadership or proposal says nothing about the present (case 34).
 func (r *Replica) alterResult(now time.Duration, in *AlterPartitionResult) {
 	l := &r.leading
-	if r.config.bug == BugLateAlterAccepted && r.role == Leader && in.Code == cluster.CodeNone && in.State != nil {
+	if planted.On(planted.LateAlterAccepted) && r.role == Leader && in.Code == cluster.CodeNone && in.State != nil {
 		state := *r.state
 		state.ISR = in.State.ISR
 		r.state, l.pending = &state, nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -134,7 +135,7 @@ func (r *Replica) satisfied(acks Acks, end record.Offset) bool {
 
 // counted is the end that counts: what is flushed, or what is written when the topic is relaxed.
 func (r *Replica) counted(logEnd, flushed record.Offset) record.Offset {
-	if r.relaxed || r.config.bug == BugCountUnflushed {
+	if r.relaxed || planted.On(planted.CountUnflushed) {
 		return logEnd
 	}
 	return flushed
@@ -151,7 +152,7 @@ func (r *Replica) leaderAppended(now time.Duration, old record.Offset) {
 		f := &l.followers[i]
 		f.written.moved(f.LogEnd, old, r.logEnd, now)
 	}
-	if r.relaxed || r.config.bug == BugCountUnflushed {
+	if r.relaxed || planted.On(planted.CountUnflushed) {
 		r.completeLocalAt(now)
 		r.advance()
 	}
@@ -200,7 +201,7 @@ func (r *Replica) completeCommitted() {
 // advance raises the watermark to what every member of the maximal ISR has. Below the minimum it stands still, whatever acks=leader appends
 // (KIP-966, case 39).
 func (r *Replica) advance() {
-	if len(r.state.ISR) < r.minISR && r.config.bug != BugWatermarkBelowMinISR {
+	if len(r.state.ISR) < r.minISR && !planted.On(planted.WatermarkBelowMinISR) {
 		return
 	}
 	low := r.counted(r.logEnd, r.flushed)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication/session"
 )
@@ -27,7 +28,7 @@ type Progress struct {
 
 // end is up to where the follower has the log, by the topic's measure; -1 when that is not known.
 func (f *Progress) end(r *Replica) record.Offset {
-	if f.SubscribedEpoch != f.Epoch && r.config.bug != BugNoBrokerEpoch {
+	if f.SubscribedEpoch != f.Epoch && !planted.On(planted.NoBrokerEpoch) {
 		return -1
 	}
 	return r.counted(f.LogEnd, f.Flushed)

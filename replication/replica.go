@@ -6,6 +6,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -29,7 +30,6 @@ type Config struct {
 	Partition cluster.TopicPartition
 	Self      cluster.BrokerID
 	LagMax    time.Duration
-	bug       Bug
 }
 
 // Opened is the state of the log after recovery.
@@ -273,7 +273,7 @@ func (r *Replica) appended(now time.Duration, in *Appended) {
 
 // flushDone notes what is on disk, unless the log was cut since that flush began: then the same offsets are other records (case 144).
 func (r *Replica) flushDone(now time.Duration, in *Flushed) {
-	if in.Generation != r.generation && r.config.bug != BugStaleFlush {
+	if in.Generation != r.generation && !planted.On(planted.StaleFlush) {
 		r.counts.Stale++
 		return
 	}

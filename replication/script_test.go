@@ -113,7 +113,7 @@ func (s *script) create(t *testing.T, d *datadriven.TestData) {
 	brokers, minISR := 3, 2
 	d.MaybeScanArgs(t, "brokers", &brokers)
 	d.MaybeScanArgs(t, "min-isr", &minISR)
-	s.w = newWorld(brokers, minISR, replication.NoBug)
+	s.w = newWorld(brokers, minISR)
 	s.w.trace = s.printf
 	if d.HasArg("relaxed") {
 		s.w.relaxed = true

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication/session"
 )
@@ -43,7 +44,7 @@ func (r *Replica) subscriptionFence(in *SubscribeRequested) cluster.Code {
 	if r.role != Leader {
 		return cluster.CodeNotLeader
 	}
-	if r.config.bug != BugNoEpochFence {
+	if !planted.On(planted.NoEpochFence) {
 		if in.LeaderEpoch < r.state.LeaderEpoch {
 			return cluster.CodeFencedLeaderEpoch
 		}
@@ -54,7 +55,7 @@ func (r *Replica) subscriptionFence(in *SubscribeRequested) cluster.Code {
 	switch f := r.follower(in.Follower); {
 	case f == nil:
 		return cluster.CodeIneligibleReplica
-	case in.Epoch < f.Epoch && r.config.bug != BugNoBrokerEpoch:
+	case in.Epoch < f.Epoch && !planted.On(planted.NoBrokerEpoch):
 		return cluster.CodeStaleBrokerEpoch
 	}
 	return cluster.CodeNone
@@ -62,7 +63,7 @@ func (r *Replica) subscriptionFence(in *SubscribeRequested) cluster.Code {
 
 // divergence compares the end of the follower's log with where its last epoch ends here.
 func (r *Replica) divergence(in *SubscribeRequested) (cluster.EpochEnd, bool) {
-	if in.LastEpoch == record.NoEpoch || r.config.bug == BugNoDivergenceCheck {
+	if in.LastEpoch == record.NoEpoch || planted.On(planted.NoDivergenceCheck) {
 		return cluster.EpochEnd{}, false
 	}
 	end, ok := r.epochs.End(in.LastEpoch, r.logEnd)
@@ -115,7 +116,7 @@ func (r *Replica) followerAck(now time.Duration, in *FollowerAck) {
 	f := r.follower(in.Follower)
 	known := f != nil && f.Subscribed && in.ID == f.ID && in.LeaderEpoch == r.state.LeaderEpoch && in.Epoch == f.SubscribedEpoch && in.LogEnd <= r.logEnd
 	if f != nil && in.LogEnd <= r.logEnd {
-		known = known || r.config.bug == BugNoEpochFence || (r.config.bug == BugNoBrokerEpoch && in.LeaderEpoch == r.state.LeaderEpoch)
+		known = known || planted.On(planted.NoEpochFence) || (planted.On(planted.NoBrokerEpoch) && in.LeaderEpoch == r.state.LeaderEpoch)
 	}
 	if !known {
 		r.counts.Stale++

@@ -34,6 +34,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // command is one invocation.
 type command struct {
 	options sim.Options // of every seed
+	bug     bugChoice
 	seeds   uint64
 	workers int
 	verbose bool
@@ -77,8 +78,12 @@ func parse(args []string, talk io.Writer) (*command, error) {
 	flags.DurationVar(&o.FaultTime, "fault-time", 0, "virtual time during which faults happen; 0 for the usual time")
 	flags.IntVar(&o.Brokers, "brokers", 0, "how many brokers; 0 lets the seed draw")
 	flags.IntVar(&o.Partitions, "partitions", 0, "how many partitions; 0 lets the seed draw")
+	c.bug.addFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return nil, flag.ErrHelp // the flag set has said what is wrong
+	}
+	if err := c.bug.plant(); err != nil {
+		return nil, err
 	}
 	var ok bool
 	if o.Plant, ok = plantOf(*plant); !ok {

@@ -45,6 +45,9 @@ func (c *command) play() int {
 	return 0
 }
 
+// args are the flags that play a history again.
+func (c *command) args(o sim.Options) string { return o.Args() + c.bug.args() }
+
 // histories plays the seeds on the workers and gives the histories in the order of their seeds. At most as many as there are workers wait.
 func (c *command) histories() func(yield func(history) bool) {
 	return func(yield func(history) bool) {
@@ -92,13 +95,13 @@ func (c *command) report(h history, failures int) bool {
 	r := &h.result
 	switch {
 	case r.Violation != "":
-		fmt.Fprintf(c.out, "seed=%d hash=%016x FAIL %s; replay: sim %s -v\n", r.Seed, r.Hash, r.Violation, h.options.Args())
+		fmt.Fprintf(c.out, "seed=%d hash=%016x FAIL %s; replay: sim %s -v\n", r.Seed, r.Hash, r.Violation, c.args(h.options))
 		if failures < maxFailures {
 			c.explain(h)
 		}
 		return false
 	case h.again != r.Hash:
-		fmt.Fprintf(c.out, "seed=%d hash=%016x FAIL the same options gave hash %016x; replay: sim %s --twice\n", r.Seed, r.Hash, h.again, h.options.Args())
+		fmt.Fprintf(c.out, "seed=%d hash=%016x FAIL the same options gave hash %016x; replay: sim %s --twice\n", r.Seed, r.Hash, h.again, c.args(h.options))
 		return false
 	case c.verbose || c.seeds == 1:
 		fmt.Fprintf(c.out, "seed=%d hash=%016x ok simulated=%s events=%d\n", r.Seed, r.Hash, r.Simulated.Round(time.Millisecond), r.Steps)
@@ -117,7 +120,7 @@ func (c *command) explain(h history) {
 	h.options.Trace = true
 	began := time.Now()
 	s := sim.Shrink(h.options, h.result, shrinkRuns, func() bool { return time.Since(began) > c.shrink })
-	fmt.Fprintf(c.out, "seed=%d smaller after %d histories: %s; replay: sim %s -v\n", h.result.Seed, s.Runs, s.Result.Violation, s.Options.Args())
+	fmt.Fprintf(c.out, "seed=%d smaller after %d histories: %s; replay: sim %s -v\n", h.result.Seed, s.Runs, s.Result.Violation, c.args(s.Options))
 	printTail(c.talk, &s.Result, shrunkTail)
 }
 
