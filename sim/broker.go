@@ -7,6 +7,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/driver"
+	"github.com/moldau-log/moldau/controller/state"
 	"github.com/moldau-log/moldau/partition"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
@@ -43,6 +44,9 @@ type broker struct {
 	lease    time.Duration
 	draining bool
 	slowDisk bool
+
+	groups *groupShell      // coordinator of this life
+	view   *state.GroupView // the groups as this broker has applied them
 
 	opener  *partition.Opener
 	parts   []*replica // in key order
@@ -110,6 +114,7 @@ func (b *broker) start() {
 	b.opener, err = partition.NewOpener(partition.Options{FS: fsys, Root: dataRoot, Broker: b.id, Directory: b.dir, Outputs: b, Clock: b,
 		Meter: b.w.meters, LagMax: b.w.mix.lagMax, FlightInputs: -1}, func() time.Duration { return b.lease })
 	b.w.check.must(err)
+	b.groups = newGroupShell(b)
 	b.recoverAll()
 	if b.w.opts.Plant == PlantEarlyStart {
 		b.reconcile(b.image)
@@ -249,6 +254,7 @@ func (b *broker) learn(image *cluster.Image) {
 	// Nothing is done before the image has the present registration: no broker acts as an earlier life of itself.
 	if me, ok := image.Broker(b.id); ok && me.Epoch == b.epoch {
 		b.reconcile(image)
+		b.groups.learn(image)
 	}
 }
 
@@ -284,6 +290,7 @@ func (b *broker) crash() {
 }
 
 func (b *broker) dropStreams() {
+	b.groups.stop()
 	for _, in := range b.in {
 		if in.conn != nil {
 			in.conn.breakUp()

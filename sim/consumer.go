@@ -18,6 +18,8 @@ type consumer struct {
 	lastEpoch  record.LeaderEpoch // of the last batch read
 	to         route
 	attempt    int
+	// held reports whether nothing is to be asked for now, and takes what to do once it is; nil for who is never held.
+	held func(again func()) bool
 }
 
 // fetched is an answer as it travels.
@@ -30,6 +32,9 @@ type fetched struct {
 
 // fetch asks for more. Like a real client it names the leader epoch that it knows, so that a leader of an older one refuses.
 func (c *consumer) fetch() {
+	if c.held != nil && c.held(c.fetch) {
+		return
+	}
 	w := c.l.w
 	c.attempt++
 	attempt := c.attempt

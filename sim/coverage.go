@@ -33,6 +33,23 @@ type Coverage struct {
 	MessagesLost    int
 	StreamsBroken   int
 	Overruns        int
+
+	GroupRequests       int
+	Joins               int // members that got a place in their group
+	Generations         int
+	CommitsAcknowledged int
+	CommitsRefused      int
+	CommitsUnknown      int
+	OffsetReads         int // answers to clients that only look
+	Revocations         int
+	Takeovers           int // of shards with groups
+	ShardMoves          int
+	MembersFenced       int
+	InstancesFenced     int
+	SessionsEnded       int
+	MemberPauses        int
+	GroupAppends        int
+	GroupAppendsUnknown int
 }
 
 // Add adds the counts of another history.

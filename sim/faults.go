@@ -28,7 +28,7 @@ type faultKind struct {
 
 // faultKinds lists what can go wrong. A new one goes to the end of its list, so that the lists keep their order.
 func faultKinds() []faultKind {
-	return []faultKind{
+	return append([]faultKind{
 		{name: "kill", do: (*World).kill},
 		{name: "power-cut", do: func(w *World, b *broker) { w.powerCut(b, w.chance(500)) }},
 		{name: "power-cut-of-all", rare: true, do: func(w *World, _ *broker) { w.powerCutOfAll() }},
@@ -51,7 +51,7 @@ func faultKinds() []faultKind {
 			}
 		}},
 		{name: "power-cut-while-flushing", rare: true, do: func(w *World, _ *broker) { w.cutWhileFlushing() }},
-	}
+	}, groupFaults()...)
 }
 
 // drawMixture chooses a mixture.

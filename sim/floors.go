@@ -14,7 +14,7 @@ type floor struct {
 
 // floors lists them. What is new goes into a list of its own, beside the faults that it is about.
 func floors() []floor {
-	return []floor{
+	return append([]floor{
 		{"acknowledged writes", func(c *Coverage) int { return c.Acknowledged }, 10_000},
 		{"retries", func(c *Coverage) int { return c.Retries }, 2000},
 		{"duplicates that were recognised", func(c *Coverage) int { return c.Duplicates }, 500},
@@ -37,7 +37,7 @@ func floors() []floor {
 		{"ISR proposals of unknown outcome", func(c *Coverage) int { return c.AltersUnknown }, 10},
 		{"broken streams", func(c *Coverage) int { return c.StreamsBroken }, 400},
 		{"overruns", func(c *Coverage) int { return c.Overruns }, 60},
-	}
+	}, groupFloors()...)
 }
 
 // BelowFloor lists what a number of whole histories, with everything in them, has seen too little of to prove anything.

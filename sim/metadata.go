@@ -64,10 +64,11 @@ func (m *metadata) commit() {
 	}
 	p := m.queue[0]
 	m.queue = m.queue[1:]
-	before := m.state.Image()
+	before, groups := m.state.Image(), m.state.Groups()
 	res := m.state.Apply(before.Index()+1, p.cmd)
 	m.w.note("apply", int64(res.Index), int64(res.Code), commandKind(p.cmd))
 	m.w.check.applied(before, m.state.Image())
+	m.w.groups.logged(p.cmd, res, before, groups)
 	tell := func() {
 		if p.done != nil {
 			p.done(res, false)
@@ -157,9 +158,12 @@ func (m *metadata) resign() {
 
 // push sends the newest image to a broker, as replication of the log would.
 func (m *metadata) push(b *broker) {
-	image := m.state.Image()
+	image, view := m.state.Image(), m.state.Groups()
 	m.w.net.send(controllerNode, b.node(), func() {
-		b.do(func() { b.learn(image) })
+		b.do(func() {
+			b.apply(view)
+			b.learn(image)
+		})
 	})
 }
 
@@ -218,6 +222,10 @@ func commandKind(cmd cluster.Command) int64 {
 		return 5
 	case cluster.AlterPartition:
 		return 6
+	case cluster.AssignShards:
+		return 7
+	case cluster.GroupAppend:
+		return 8
 	}
 	return 0
 }

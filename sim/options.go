@@ -32,11 +32,13 @@ const (
 	partConsumers = "consumers" // of leaders
 	partFollowers = "followers" // consumers of any replica
 	partAskers    = "askers"    // of the latest offset
+	partGroups    = "groups"    // consumer groups
+	partChurn     = "churn"     // members that come, go and stop
 )
 
 // workloadParts lists the parts of the workload by name.
 func workloadParts() []string {
-	return []string{partCareless, partConsumers, partFollowers, partAskers}
+	return []string{partCareless, partConsumers, partFollowers, partAskers, partGroups, partChurn}
 }
 
 // Names lists what Options.Without can name: kinds of faults, then parts of the workload.

@@ -54,6 +54,7 @@ type World struct {
 	meters     *meter.Set
 	check      *checker
 	load       *workload
+	groups     *groups
 	faults     bool
 	// chosen draws which faults happen when and to whom, and nothing else: what clients do does not change them.
 	chosen *rand.Rand
@@ -98,6 +99,7 @@ func newWorld(opts Options) *World {
 	w.mix = drawMixture(w.scheduler, w.kinds, opts)
 	w.check = newChecker(w)
 	w.meta = newMetadata(w)
+	w.groups = newGroups(w)
 	for i := range w.mix.brokers {
 		w.brokers = append(w.brokers, newBroker(w, cluster.BrokerID(i)))
 	}
@@ -142,6 +144,7 @@ func (w *World) setUp() {
 	w.runUntil(w.now+time.Second, w.check.failed)
 	w.load = newWorkload(w)
 	w.load.start()
+	w.groups.start()
 	w.faults = true
 	w.after(w.between(0, time.Second), w.trouble)
 	for _, b := range w.brokers {
@@ -181,6 +184,7 @@ func (w *World) heal() {
 		}
 	}
 	w.meta.lead()
+	w.groups.heal()
 	w.after(afterHealing, func() { w.load.stopping = true })
 	w.runUntil(w.now+healLimit, w.settled)
 	if !w.check.failed() && !w.settled() {
@@ -223,7 +227,10 @@ func (w *World) unsettled() string {
 			}
 		}
 	}
-	return w.load.behind()
+	if waits := w.load.behind(); waits != "" {
+		return waits
+	}
+	return w.groups.unsettled()
 }
 
 // counted is the value of one of the product's counters.

@@ -1,0 +1,49 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+)
+
+// groupFaults lists what can go wrong with the coordinators of groups.
+func groupFaults() []faultKind {
+	return []faultKind{
+		{name: "kill-coordinator", do: func(w *World, _ *broker) { w.kill(w.groups.coordinatorBroker()) }},
+		{name: "pause-coordinator", do: func(w *World, _ *broker) { w.pause(w.groups.coordinatorBroker()) }},
+		{name: "isolate-coordinator", do: func(w *World, _ *broker) {
+			w.isolate(w.groups.coordinatorBroker(), false, w.between(500*time.Millisecond, 5*time.Second))
+		}},
+		{name: "controller-move-in-commit", do: func(w *World, _ *broker) { w.groups.ambush = true }},
+		{name: "shard-move", do: func(w *World, _ *broker) { w.groups.moveShard() }},
+	}
+}
+
+// moveShard takes the shard of a group from its coordinator; the controller gives it to somebody when everybody knows.
+func (g *groups) moveShard() {
+	if len(g.list) == 0 {
+		return
+	}
+	id := cluster.ShardOf(g.list[g.w.rng.IntN(len(g.list))].name)
+	g.w.cov.ShardMoves++
+	epoch := g.w.meta.state.Image().Shard(id).Epoch
+	g.w.meta.propose(cluster.AssignShards{Moves: []cluster.ShardMove{{Shard: id, Epoch: epoch, Leader: cluster.NoBroker}}}, nil)
+}
+
+// groupFloors lists how much of groups has to have been seen.
+func groupFloors() []floor {
+	return []floor{
+		{"members that joined", func(c *Coverage) int { return c.Joins }, 800},
+		{"generations", func(c *Coverage) int { return c.Generations }, 700},
+		{"acknowledged commits", func(c *Coverage) int { return c.CommitsAcknowledged }, 1000},
+		{"refused commits", func(c *Coverage) int { return c.CommitsRefused }, 150},
+		{"commits of unknown outcome", func(c *Coverage) int { return c.CommitsUnknown }, 150},
+		{"group appends of unknown outcome", func(c *Coverage) int { return c.GroupAppendsUnknown }, 100},
+		{"reads of committed offsets", func(c *Coverage) int { return c.OffsetReads }, 10_000},
+		{"partitions taken from members", func(c *Coverage) int { return c.Revocations }, 30},
+		{"takeovers of coordinators", func(c *Coverage) int { return c.Takeovers }, 300},
+		{"members fenced", func(c *Coverage) int { return c.MembersFenced }, 40},
+		{"instances fenced", func(c *Coverage) int { return c.InstancesFenced }, 15},
+		{"sessions that ended", func(c *Coverage) int { return c.SessionsEnded }, 150},
+	}
+}
