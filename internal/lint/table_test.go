@@ -70,7 +70,7 @@ var table = map[string]Rule{
 	"config": {Imports: []string{"server", "broker", "partition", "segment", "controller", "consumergroup", "cluster", "grpcapi", "httpapi", "peer"},
 		Modules: []string{"github.com/spf13/viper", "github.com/spf13/pflag", "github.com/go-viper/mapstructure/v2"}},
 	"server": {Imports: join(internals, "broker", "grpcapi", "kafka", "httpapi", "peer", "controller", "consumergroup", "config", "partition", "segment", "cluster", "record", "replication/fetcher")},
-	"sim":    {Imports: join(internals, "replication", "replication/session", "replication/fetcher", "partition", "segment", "record", "cluster", "controller/...", "consumergroup/...")},
+	"sim":    {Imports: join(internals, "replication", "replication/session", "replication/fetcher", "partition", "segment", "record", "cluster", "controller/...", "consumergroup", "consumergroup/...")},
 	// L7: everything
 	"moldautest": {Imports: []string{"..."}, Modules: []string{""}},
 	"cmd/moldau": {Imports: []string{"..."}, Modules: []string{""}},
