@@ -35,7 +35,8 @@ var table = map[string]Rule{
 	"internal/history":   {Modules: []string{xsys}},
 	"internal/grpcframe": {Imports: []string{"proto/moldau/v1"}, Modules: []string{grpcMod, protoMod}},
 	// L1
-	"cluster": {Imports: []string{"record"}, Modules: []string{radix}},
+	"cluster":                {Imports: []string{"record"}, Modules: []string{radix}},
+	"internal/history/check": {Imports: []string{"internal/history"}},
 	// L2
 	"internal/admission":        {Imports: []string{"record", "cluster"}},
 	"segment":                   {Imports: join(internals, "record")},
@@ -75,6 +76,7 @@ var table = map[string]Rule{
 	"moldautest": {Imports: []string{"..."}, Modules: []string{""}},
 	"cmd/moldau": {Imports: []string{"..."}, Modules: []string{""}},
 	"cmd/bench":  {Imports: []string{"..."}, Modules: []string{""}},
+	"cmd/check":  {Imports: []string{"internal/history/check"}},
 	"cmd/sim":    {Imports: []string{"..."}, Modules: []string{""}},
 	"test/e2e":   {Imports: []string{"..."}, Modules: []string{""}},
 	// The differential check speaks raw requests, in the codec that only package kafka imports otherwise.

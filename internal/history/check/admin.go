@@ -1,0 +1,102 @@
+package check
+
+import "github.com/moldau-log/moldau/internal/history"
+
+// administering takes an admin operation that begins. What is going to be deleted need not be there from now on; only a clear failure takes that back, so
+// the deletion counts when the operation has ended in another way, or never.
+func (c *Checker) administering(op *operation, e *history.Event) {
+	switch e.Action {
+	case history.DeleteRecords:
+		for i := range e.Records {
+			r := &e.Records[i]
+			if p := c.part(r.Topic, r.Partition); p != nil && r.Offset >= 0 {
+				op.trims = append(op.trims, &trim{part: p, start: r.Offset})
+			}
+		}
+	case history.DeleteGroup:
+		c.forget(op, c.names.client(e.Client), e)
+	}
+	op.topic = topicOf(e)
+}
+
+func topicOf(e *history.Event) string {
+	if e.Topic == "" && len(e.Records) > 0 {
+		return e.Records[0].Topic
+	}
+	return e.Topic
+}
+
+// forget commits "nothing" in every register of a group that is deleted.
+func (c *Checker) forget(op *operation, client int32, e *history.Event) {
+	for key, reg := range c.groups.registers {
+		if c.groups.texts[key.group] != e.Group {
+			continue
+		}
+		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown}
+		reg.commits = append(reg.commits, w)
+		op.commits = append(op.commits, w)
+	}
+}
+
+// administered takes how an admin operation ended, or what was seen in one without an invoke.
+func (c *Checker) administered(client int32, op *operation, e *history.Event) {
+	if op == nil {
+		op = &operation{kind: e.Kind, action: e.Action, began: e.Time}
+		c.administering(op, e)
+	}
+	by := origin{client: client, op: e.Op, time: e.Time}
+	c.committed(op, e)
+	if e.Type == history.Fail {
+		return
+	}
+	c.happened(op, by, e.Type == history.OK)
+	if e.Type != history.OK {
+		return
+	}
+	switch e.Action {
+	case history.Relaxed, history.Unclean:
+		if len(e.Records) == 0 {
+			c.names.topic(e.Topic).relaxed = true
+		}
+	}
+	for i := range e.Records {
+		r := &e.Records[i]
+		p := c.part(r.Topic, r.Partition)
+		if p == nil {
+			continue
+		}
+		switch e.Action {
+		case history.LogStart:
+			p.lowest = max(p.lowest, r.Offset)
+		case history.Relaxed, history.Unclean:
+			p.relaxed = true
+		case history.Drained:
+			if d := p.drain(client, e.Broker, e.Time); d != nil {
+				d.end = r.Offset
+			}
+		}
+	}
+}
+
+// happened takes that a deletion was done, or may have been.
+func (c *Checker) happened(op *operation, by origin, certain bool) {
+	for _, t := range op.trims {
+		t.part.lowest = max(t.part.lowest, t.start)
+		if t.time = never; certain {
+			t.time, t.by = by.time, by
+			t.part.trims = append(t.part.trims, *t)
+		}
+	}
+	if op.action == history.DeleteTopic && op.topic != "" {
+		c.names.topic(op.topic).deleted = true
+	}
+}
+
+// unfinished takes the deletions of operations that never ended: they may have happened.
+func (c *Checker) unfinished() {
+	for _, op := range c.pending {
+		if op.kind == history.Admin {
+			c.happened(op, origin{}, false)
+		}
+	}
+}

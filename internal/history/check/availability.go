@@ -1,0 +1,158 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/moldau-log/moldau/internal/history"
+)
+
+// faultWindow is a fault from its beginning until it was healed.
+type faultWindow struct {
+	name   string
+	client int32
+	op     int64
+	began  int64
+	ended  int64 // 0: it was not
+}
+
+// Availability says how sends went on, over all and in each fault.
+type Availability struct {
+	// Seconds is how long the history is; Acknowledged are the acknowledgements of sends (a send to one partition is one).
+	Seconds      float64 `json:"seconds"`
+	Acknowledged int64   `json:"acknowledged"`
+	PerSecond    float64 `json:"per_second"`
+	// LongestGap is the longest time without an acknowledgement between the first and the last, in seconds; GapAt is when it began, in seconds from the start.
+	LongestGap float64 `json:"longest_gap"`
+	GapAt      float64 `json:"gap_at"`
+	Faults     []Fault `json:"faults,omitempty"`
+}
+
+// Fault is what happened to sends in one fault. Times are in seconds.
+type Fault struct {
+	Name         string  `json:"name"`
+	At           float64 `json:"at"`
+	Seconds      float64 `json:"seconds"`
+	Acknowledged int64   `json:"acknowledged"`
+	LongestGap   float64 `json:"longest_gap"`
+	// Recovery is how long after the last fault was healed the slowest partition took to acknowledge a send; -1 if another fault began before, or nothing was sent.
+	Recovery float64 `json:"recovery"`
+	// Slowest is that partition.
+	Slowest string `json:"slowest,omitempty"`
+}
+
+func (c *Checker) healed(op *operation, e *history.Event) {
+	if op != nil && e.Type == history.OK {
+		c.faults[op.fault].ended = e.Time
+	}
+}
+
+// availability measures the acknowledgements of sends and, where the options ask for it, judges them.
+func (c *Checker) availability() Availability {
+	var acked []int64
+	for _, p := range c.parts {
+		slices.Sort(p.acked)
+		acked = append(acked, p.acked...)
+	}
+	slices.Sort(acked)
+	a := Availability{Seconds: seconds(c.last - c.first), Acknowledged: int64(len(acked))}
+	if a.Seconds > 0 {
+		a.PerSecond = float64(len(acked)) / a.Seconds
+	}
+	if len(acked) > 0 {
+		gap, at := longestGap(acked, acked[0], acked[len(acked)-1])
+		a.LongestGap, a.GapAt = seconds(gap), seconds(at-c.first)
+	}
+	for i := range c.faults {
+		a.Faults = append(a.Faults, c.during(&c.faults[i], acked))
+	}
+	return a
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// longestGap is the longest time without one of the sorted times between two bounds, and when it begins.
+func longestGap(times []int64, from, to int64) (gap, at int64) {
+	first, _ := slices.BinarySearch(times, from)
+	before := from
+	for _, t := range times[first:] {
+		t = min(t, to)
+		if t-before > gap {
+			gap, at = t-before, before
+		}
+		if before = t; t == to {
+			return gap, at
+		}
+	}
+	if to-before > gap {
+		return to - before, before
+	}
+	return gap, at
+}
+
+func between(times []int64, from, to int64) int64 {
+	first, _ := slices.BinarySearch(times, from)
+	last, _ := slices.BinarySearch(times, to)
+	return int64(last - first)
+}
+
+// during measures one fault.
+func (c *Checker) during(w *faultWindow, acked []int64) Fault {
+	c.checked[Unavailable]++
+	ended := w.ended
+	if ended == 0 {
+		ended = c.last
+	}
+	gap, at := longestGap(acked, w.began, ended)
+	f := Fault{Name: w.name, At: seconds(w.began - c.first), Seconds: seconds(ended - w.began), Acknowledged: between(acked, w.began, ended), LongestGap: seconds(gap), Recovery: -1}
+	if c.options.MaxGap > 0 && gap > c.options.MaxGap {
+		c.unavailable(w, fmt.Sprintf("no send was acknowledged for %.3f s in %s, from %.3f s on", f.LongestGap, w.name, seconds(at-c.first)))
+	}
+	if w.ended == 0 || c.faultAt(w.ended) {
+		return f
+	}
+	c.recovery(w, &f)
+	return f
+}
+
+// faultAt says whether some fault goes on at a time. One that ends at that very time does not.
+func (c *Checker) faultAt(t int64) bool {
+	return slices.ContainsFunc(c.faults, func(w faultWindow) bool { return w.began <= t && (w.ended == 0 || w.ended > t) })
+}
+
+// recovery finds the partition that took longest, after a fault was healed and no other was left, to acknowledge a send again. A partition counts if it was
+// sent to afterwards.
+func (c *Checker) recovery(w *faultWindow, f *Fault) {
+	next := int64(math.MaxInt64) // when the next fault begins
+	for i := range c.faults {
+		if began := c.faults[i].began; began >= w.ended {
+			next = min(next, began)
+		}
+	}
+	for _, p := range c.parts {
+		if p.tried < w.ended {
+			continue
+		}
+		at, _ := slices.BinarySearch(p.acked, w.ended)
+		recovered := min(next, c.last)
+		acked := at < len(p.acked) && p.acked[at] <= recovered
+		if acked {
+			recovered = p.acked[at]
+		}
+		took := recovered - w.ended
+		if late := c.options.MaxRecovery > 0 && took > c.options.MaxRecovery; late {
+			c.unavailable(w, fmt.Sprintf("%s-%d: no send was acknowledged for %.3f s after %s was healed", p.topic.id, p.number, seconds(took), w.name))
+		}
+		if acked && seconds(took) > f.Recovery {
+			f.Recovery, f.Slowest = seconds(took), fmt.Sprintf("%s-%d", p.topic.id, p.number)
+		}
+	}
+}
+
+func (c *Checker) unavailable(w *faultWindow, detail string) {
+	c.found(Unavailable, nil, -1, func(a *Anomaly) {
+		a.Detail = detail
+		a.Evidence = []Evidence{{What: w.name, Client: c.names.texts[w.client], Op: w.op, Began: w.began, Ended: w.ended}}
+	})
+}

@@ -1,0 +1,280 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/moldau-log/moldau/internal/history"
+)
+
+// register is the committed offset of a group in a partition: what was written to it, and what was read.
+type register struct {
+	commits []*commit
+	fetches []fetch
+}
+
+// commit is a write. Its effect lies between began and ended, and ended is never for one whose outcome is unknown.
+type commit struct {
+	began, ended int64
+	// dead is when it cannot have any effect after: an acknowledged commit of the same member, or with a newer generation, had ended. Never otherwise.
+	dead       int64
+	offset     int64
+	generation int32
+	client     int32
+	op         int64
+	noted      int64 // time of the completion, of an unknown one too; never for none
+	status     status
+}
+
+// fetch is a read.
+type fetch struct {
+	began, ended int64
+	offset       int64 // -1: nothing is committed
+	client       int32
+	op           int64
+}
+
+type registerKey struct {
+	group int32
+	part  int32
+}
+
+func (c *Checker) register(group string, r *history.Record) *register {
+	p := c.part(r.Topic, r.Partition)
+	if p == nil {
+		return nil
+	}
+	key := registerKey{c.groups.group(group), p.index}
+	reg := c.groups.registers[key]
+	if reg == nil {
+		reg = &register{}
+		c.groups.registers[key] = reg
+	}
+	return reg
+}
+
+func (c *Checker) committing(op *operation, client int32, e *history.Event) {
+	for i := range e.Records {
+		reg := c.register(e.Group, &e.Records[i])
+		if reg == nil {
+			continue
+		}
+		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: e.Records[i].Offset, generation: e.Generation, client: client, op: e.Op, status: unknown}
+		reg.commits = append(reg.commits, w)
+		op.commits = append(op.commits, w)
+	}
+}
+
+func (c *Checker) committed(op *operation, e *history.Event) {
+	for _, w := range op.commits {
+		w.noted = e.Time
+		switch e.Type {
+		case history.OK:
+			w.status, w.ended = okay, e.Time
+		case history.Fail:
+			w.status = failed
+		}
+	}
+}
+
+func (c *Checker) fetched(op *operation, e *history.Event) {
+	if e.Type != history.OK {
+		return
+	}
+	group := cmp.Or(e.Group, op.group)
+	for i := range e.Records {
+		if reg := c.register(group, &e.Records[i]); reg != nil {
+			reg.fetches = append(reg.fetches, fetch{op.began, e.Time, e.Records[i].Offset, c.names.client(e.Client), e.Op})
+		}
+	}
+}
+
+// judgeRegister holds what was fetched to what was committed.
+func (c *Checker) judgeRegister(key registerKey, reg *register) {
+	p := c.parts[key.part]
+	if p.topic.deleted { // its offsets go with it
+		return
+	}
+	slices.SortStableFunc(reg.commits, func(a, b *commit) int { return cmp.Compare(a.began, b.began) })
+	slices.SortStableFunc(reg.fetches, func(a, b fetch) int { return cmp.Compare(a.began, b.began) })
+	c.judgeFenced(p, key, reg)
+	reg.bury()
+	written := candidatesOf(reg.commits)
+	sweep := newCommitSweep(reg.commits)
+	for _, f := range reg.fetches {
+		c.checked[StaleCommit]++
+		c.checked[PhantomCommit]++
+		newest := sweep.before(f.began)
+		first, known := written[f.offset].first(f, newest.began)
+		switch {
+		case !known:
+			c.foundFetch(PhantomCommit, p, key, f, nil, "nobody committed it")
+		case first == nil:
+			c.foundFetch(StaleCommit, p, key, f, newest.by, "a later commit or an earlier fetch had replaced it")
+		case f.offset >= 0: // what was fetched has happened, even if its own outcome is unknown
+			sweep.add(f.ended, replaced{began: first.began, by: first})
+		}
+	}
+}
+
+// candidates are the commits of one offset that did not fail, by their beginning. What is replaced for one fetch is replaced for all that begin later, so
+// it is dropped.
+type candidates struct {
+	commits []*commit
+	dropped bool
+}
+
+func candidatesOf(commits []*commit) map[int64]*candidates {
+	nothing := &commit{began: -never, ended: -never, dead: never, status: okay, offset: -1}
+	written := map[int64]*candidates{-1: {commits: []*commit{nothing}}}
+	for _, w := range commits {
+		if w.status == failed {
+			continue
+		}
+		if written[w.offset] == nil {
+			written[w.offset] = &candidates{}
+		}
+		written[w.offset].commits = append(written[w.offset].commits, w)
+	}
+	return written
+}
+
+// first finds the first commit that a fetch can have seen: begun before the fetch ended, and not replaced before it began. known is false when the offset had
+// not been written at all.
+func (s *candidates) first(f fetch, newest int64) (w *commit, known bool) {
+	if s == nil {
+		return nil, false
+	}
+	for len(s.commits) > 0 && s.commits[0].began <= f.ended {
+		if w := s.commits[0]; w.ended >= newest && w.dead >= f.began {
+			return w, true
+		}
+		s.commits, s.dropped = s.commits[1:], true
+	}
+	return nil, s.dropped
+}
+
+func (c *Checker) foundFetch(kind Kind, p *part, key registerKey, f fetch, by *commit, why string) {
+	c.found(kind, p, f.offset, func(a *Anomaly) {
+		a.Detail = fmt.Sprintf("group %s: the committed offset was fetched as %d, and %s", c.groups.texts[key.group], f.offset, why)
+		if by != nil {
+			a.Detail += fmt.Sprintf(" (%d)", by.offset)
+			a.Evidence = append(a.Evidence, c.commitEvidence(by))
+		}
+		a.Evidence = append(a.Evidence, Evidence{What: "fetched", Client: c.names.texts[f.client], Op: f.op, Began: f.began, Ended: f.ended})
+	})
+}
+
+func (c *Checker) commitEvidence(w *commit) Evidence {
+	what := [...]string{neverSent: "", unknown: "committed, outcome unknown", okay: "committed", failed: "commit failed"}[w.status]
+	e := Evidence{What: what, Client: c.names.texts[w.client], Op: w.op, Began: w.began}
+	if w.noted != never {
+		e.Ended = w.noted
+	}
+	return e
+}
+
+// replaced says that from a time on, commits that ended before began are gone.
+type replaced struct {
+	began int64
+	by    *commit
+}
+
+// commitSweep carries, along the fetches, the latest beginning of a commit that was over: acknowledged, or seen by a fetch.
+type commitSweep struct {
+	acked  []*commit // by end
+	next   int
+	seen   []timed // by time; from fetches, whose ends come out of order
+	newest replaced
+}
+
+type timed struct {
+	time int64
+	replaced
+}
+
+func newCommitSweep(commits []*commit) *commitSweep {
+	s := &commitSweep{newest: replaced{began: -never}}
+	for _, w := range commits {
+		if w.status == okay {
+			s.acked = append(s.acked, w)
+		}
+	}
+	slices.SortStableFunc(s.acked, func(a, b *commit) int { return cmp.Compare(a.ended, b.ended) })
+	return s
+}
+
+// add notes what a fetch has seen.
+func (s *commitSweep) add(time int64, r replaced) {
+	at, _ := slices.BinarySearchFunc(s.seen, time, func(t timed, time int64) int { return cmp.Compare(t.time, time) })
+	s.seen = slices.Insert(s.seen, at, timed{time, r})
+}
+
+// before is what holds for a fetch that begins at a time. Times do not go back.
+func (s *commitSweep) before(began int64) replaced {
+	for ; s.next < len(s.acked) && s.acked[s.next].ended < began; s.next++ {
+		if w := s.acked[s.next]; w.began > s.newest.began {
+			s.newest = replaced{w.began, w}
+		}
+	}
+	for len(s.seen) > 0 && s.seen[0].time < began {
+		if s.seen[0].began > s.newest.began {
+			s.newest = s.seen[0].replaced
+		}
+		s.seen = s.seen[1:]
+	}
+	return s.newest
+}
+
+// bury works out when commits of unknown outcome can no longer happen: once an acknowledged commit that the same client began after them has ended, or one
+// with a newer generation.
+func (r *register) bury() {
+	acked := newCommitSweep(r.commits).acked
+	slices.SortStableFunc(acked, func(a, b *commit) int { return cmp.Compare(a.generation, b.generation) })
+	newer := make([]int64, len(acked)+1) // newer[i]: the earliest end of acked[i:]
+	newer[len(acked)] = never
+	for i := len(acked) - 1; i >= 0; i-- {
+		newer[i] = min(newer[i+1], acked[i].ended)
+	}
+	next := map[int32]*commit{} // by client: its next acknowledged commit
+	for i := len(r.commits) - 1; i >= 0; i-- {
+		w := r.commits[i]
+		if w.status == okay {
+			next[w.client] = w
+			continue
+		}
+		if after := next[w.client]; after != nil && w.noted <= after.began {
+			w.dead = after.ended
+		}
+		if w.generation > 0 {
+			at, _ := slices.BinarySearchFunc(acked, w.generation+1, func(a *commit, g int32) int { return cmp.Compare(a.generation, g) })
+			w.dead = min(w.dead, newer[at])
+		}
+	}
+}
+
+// judgeFenced: once a commit with a generation was acknowledged, none with an older one that begins later is.
+func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
+	acked := newCommitSweep(reg.commits).acked
+	var newest *commit
+	next := 0
+	for _, w := range reg.commits {
+		if w.status != okay || w.generation == 0 {
+			continue
+		}
+		c.checked[FencedCommit]++
+		for ; next < len(acked) && acked[next].ended < w.began; next++ {
+			if newest == nil || acked[next].generation > newest.generation {
+				newest = acked[next]
+			}
+		}
+		if newest == nil || newest.generation <= w.generation {
+			continue
+		}
+		c.found(FencedCommit, p, w.offset, func(a *Anomaly) {
+			a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged after one of generation %d", c.groups.texts[key.group], w.generation, newest.generation)
+			a.Evidence = []Evidence{c.commitEvidence(newest), c.commitEvidence(w)}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package check
+
+// topic is one incarnation of a topic.
+type topic struct {
+	id      string
+	relaxed bool // acknowledged records may be lost in all of it
+	deleted bool // its deletion began
+	parts   map[int32]*part
+}
+
+// part is what is known of one partition.
+type part struct {
+	topic   *topic
+	number  int32
+	index   int32 // in Checker.parts
+	slots   slots
+	relaxed bool  // acknowledged records may be lost
+	lowest  int64 // below it nothing has to be there
+	trims   []trim
+	// covered are the ranges that some consumer read across.
+	covered spans
+	gaps    []gap
+	drains  []*drain
+	logs    []*replicaLog
+	ends    []endOffset
+	// read are the ends of reads, each above the one before.
+	read []floor
+	// acked are the times at which sends were acknowledged.
+	acked []int64
+	// tried is when the last send began.
+	tried int64
+}
+
+// firm says that nothing acknowledged may be lost here.
+func (p *part) firm() bool { return !p.relaxed && !p.topic.relaxed }
+
+// names gives small numbers to what a history names.
+type names struct {
+	clients map[string]int32
+	texts   []string // of clients; 0 is nobody
+	topics  map[string]*topic
+}
+
+func newNames() names {
+	return names{clients: map[string]int32{}, texts: []string{""}, topics: map[string]*topic{}}
+}
+
+func (n *names) client(name string) int32 {
+	i, ok := n.clients[name]
+	if !ok {
+		i = int32(len(n.texts))
+		n.clients[name] = i
+		n.texts = append(n.texts, name)
+	}
+	return i
+}
+
+func (n *names) topic(id string) *topic {
+	t := n.topics[id]
+	if t == nil {
+		t = &topic{id: id, parts: map[int32]*part{}}
+		n.topics[id] = t
+	}
+	return t
+}
+
+// part finds a partition, or nil where it is not known yet.
+func (c *Checker) part(id string, number int32) *part {
+	if id == "" || number < 0 {
+		return nil
+	}
+	t := c.names.topic(id)
+	p := t.parts[number]
+	if p == nil {
+		p = &part{topic: t, number: number, index: int32(len(c.parts))}
+		t.parts[number] = p
+		c.parts = append(c.parts, p)
+	}
+	return p
+}

@@ -1,0 +1,161 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/moldau-log/moldau/internal/history"
+)
+
+// opKey names an operation that has begun and not ended.
+type opKey struct {
+	client int32
+	op     int64
+}
+
+// operation is what its completion needs of an invoke.
+type operation struct {
+	kind    history.Kind
+	action  string
+	began   int64
+	group   string
+	topic   string
+	values  []valueID
+	commits []*commit
+	trims   []*trim
+	fault   int // index in Checker.faults
+}
+
+// What a recorder must not write.
+var (
+	errNoInvoke = errors.New("it completes what was not begun")
+	errTwice    = errors.New("an operation of this number is under way")
+	errReused   = errors.New("its value was sent before")
+	errForeign  = errors.New("its value does not describe itself")
+	errNoPlace  = errors.New("it is acknowledged without partition and offset")
+	errClients  = errors.New("too many clients")
+)
+
+// maxClients bounds the clients of a history, because their numbers are part of a valueID.
+const maxClients = 1 << 23
+
+// begin takes an invoke.
+func (c *Checker) begin(client int32, e *history.Event) error {
+	if len(c.names.texts) > maxClients {
+		return errClients
+	}
+	key := opKey{client, e.Op}
+	if c.pending[key] != nil {
+		return errTwice
+	}
+	op := &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group}
+	c.pending[key] = op
+	c.counts.of(e.Kind).Begun++
+	switch e.Kind {
+	case history.Send:
+		return c.sending(op, e)
+	case history.Commit:
+		c.committing(op, client, e)
+	case history.Admin:
+		c.administering(op, e)
+	case history.Fault:
+		op.fault = len(c.faults)
+		c.faults = append(c.faults, faultWindow{name: e.Action, began: e.Time, client: client, op: e.Op})
+	}
+	return nil
+}
+
+// needsInvoke says which kinds cannot do without one: those whose beginning is what they are judged by.
+func needsInvoke(k history.Kind) bool {
+	return k == history.Send || k == history.Commit || k == history.Committed || k == history.Latest
+}
+
+// end finds what a completion ends; nil where the kind can do without an invoke.
+func (c *Checker) end(client int32, e *history.Event) (*operation, error) {
+	key := opKey{client, e.Op}
+	op := c.pending[key]
+	if op != nil && op.kind != e.Kind {
+		return nil, fmt.Errorf("it began as %s", op.kind)
+	}
+	if op == nil && needsInvoke(e.Kind) {
+		return nil, errNoInvoke
+	}
+	delete(c.pending, key)
+	n := c.counts.of(e.Kind)
+	if op == nil {
+		n.Begun++
+	}
+	switch e.Type {
+	case history.OK:
+		n.OK++
+	case history.Fail:
+		n.Fail++
+	default:
+		n.Info++
+	}
+	return op, nil
+}
+
+// sending notes the values of a send that begins.
+func (c *Checker) sending(op *operation, e *history.Event) error {
+	op.values = make([]valueID, len(e.Records))
+	for i := range e.Records {
+		r := &e.Records[i]
+		id := c.valueOf(r.Value)
+		if id.isForeign() {
+			return errForeign
+		}
+		v := c.values.at(id)
+		if v.status != neverSent {
+			return fmt.Errorf("%s: %w", r.Value, errReused)
+		}
+		v.status, v.began, v.op = unknown, e.Time, e.Op
+		v.weak = e.Acks == history.AcksLeader || e.Acks == history.AcksNone
+		v.loose = e.NotIdempotent
+		if p := c.part(r.Topic, r.Partition); p != nil {
+			v.want = p.index
+			p.tried = max(p.tried, e.Time)
+		}
+		op.values[i] = id
+		c.counts.Values++
+	}
+	return nil
+}
+
+// sent notes how a send ended.
+func (c *Checker) sent(op *operation, e *history.Event) error {
+	if e.Type == history.OK && len(e.Records) != len(op.values) {
+		return fmt.Errorf("%d of its %d records are acknowledged", len(e.Records), len(op.values))
+	}
+	var counted *part
+	for i, id := range op.values {
+		v := c.values.at(id)
+		if e.Type != history.Info {
+			v.ended = e.Time
+		}
+		switch e.Type {
+		case history.Fail:
+			v.status = failed
+		case history.OK:
+			v.status = okay
+			r := &e.Records[i]
+			if r.Value != "" && c.valueOf(r.Value) != id {
+				return fmt.Errorf("record %d is not the one that was sent", i)
+			}
+			p := c.part(r.Topic, r.Partition)
+			if p == nil || r.Offset < 0 {
+				if !v.weak {
+					return errNoPlace
+				}
+				continue
+			}
+			v.acked = r.Offset
+			c.place(p, r.Offset, id, v)
+			if p != counted {
+				counted = p
+				p.acked = append(p.acked, e.Time)
+			}
+		}
+	}
+	return nil
+}

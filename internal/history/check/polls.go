@@ -1,0 +1,205 @@
+package check
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/moldau-log/moldau/internal/history"
+)
+
+// sessionKey is a consumer in a partition.
+type sessionKey struct {
+	client int32
+	part   int32
+}
+
+// session is a consumer's reading of a partition without a break: from an assign, a seek, or its first poll.
+type session struct {
+	first int64 // offset from which it has everything
+	next  int64 // last offset read + 1; where it has to begin before that
+	// moved is when its position was set, 0 where it never was: until its first records come it holds no older answer.
+	moved int64
+	began bool // records have come
+	last  origin
+}
+
+// gap is a range that a poll left out: an anomaly if something is known to be there, which only the end can say.
+type gap struct {
+	from, to int64 // to is what was read
+	kind     Kind
+	before   origin // of the poll that ended at from; none if it began there
+	by       origin
+}
+
+// polled takes the records of a poll.
+func (c *Checker) polled(client int32, op *operation, e *history.Event) error {
+	if e.Type != history.OK {
+		return nil
+	}
+	by := origin{client: client, op: e.Op, time: e.Time, what: byPoll}
+	if e.Group != "" {
+		c.groups.of[client] = c.groups.group(e.Group)
+	}
+	began := int64(0)
+	if op != nil {
+		began = op.began
+	}
+	for i := range e.Records {
+		r := &e.Records[i]
+		p := c.part(r.Topic, r.Partition)
+		if p == nil || r.Offset < 0 {
+			return fmt.Errorf("record %d has no place", i)
+		}
+		c.readOne(p, e, r, by)
+		c.follow(p, r, by, began)
+	}
+	return nil
+}
+
+// readOne takes one record that a poll returned.
+func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origin) {
+	c.counts.Read++
+	id := c.valueOf(r.Value)
+	v := c.values.at(id)
+	s := c.claim(p, r.Offset, id, r.Epoch, by)
+	if s.value == id {
+		s.read = true
+		if e.Action == history.Drain {
+			p.drain(by.client, e.Broker, e.Time).mark(s)
+		}
+	}
+	c.place(p, r.Offset, id, v)
+	v.read = true
+	v.firstRead = min(v.firstRead, e.Time)
+	if n := len(p.read); n == 0 || r.Offset >= p.read[n-1].end {
+		p.read = append(p.read, floor{end: r.Offset + 1, time: e.Time, by: by})
+	}
+}
+
+// follow holds a record to the consumer's position.
+func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
+	key := sessionKey{by.client, p.index}
+	s := c.sessions[key]
+	if s == nil {
+		s = &session{first: r.Offset, next: -1, moved: began}
+		c.sessions[key] = s
+	}
+	skip, back := PollSkip, NonmonotonicPoll
+	if s.last == by {
+		skip, back = IntPollSkip, IntNonmonotonicPoll
+	}
+	c.checked[skip]++
+	c.checked[back]++
+	switch {
+	case s.next < 0: // it begins anywhere
+		s.first = r.Offset
+	case r.Offset < s.next:
+		c.found(back, p, r.Offset, func(a *Anomaly) {
+			a.Value = c.text(c.valueOf(r.Value))
+			a.Detail = fmt.Sprintf("offset %d was returned to a consumer whose next offset is %d", r.Offset, s.next)
+			a.Evidence = c.both(s.last, by)
+		})
+	case r.Offset > s.next:
+		p.gaps = append(p.gaps, gap{from: s.next, to: r.Offset, kind: skip, before: s.last, by: by})
+	}
+	if !s.began {
+		c.judgeDeleted(p, r.Offset, s.moved, by)
+	}
+	s.began = true
+	s.next, s.last = r.Offset+1, by
+	c.groups.processed(by.client, p.index, s.next, by)
+}
+
+// both is the evidence of an operation and the one before it, if there was one.
+func (c *Checker) both(before, by origin) []Evidence {
+	var e []Evidence
+	if before.client != 0 {
+		e = append(e, c.evidence(before))
+	}
+	if before != by {
+		e = append(e, c.evidence(by))
+	}
+	return e
+}
+
+// move ends a consumer's session in a partition and begins the next, at an offset or (-1) anywhere.
+func (c *Checker) move(client int32, p *part, offset, time int64) {
+	c.leave(sessionKey{client, p.index})
+	c.sessions[sessionKey{client, p.index}] = &session{first: max(offset, 0), next: offset, moved: time}
+}
+
+// leave ends a session. What it read from end to end is covered.
+func (c *Checker) leave(key sessionKey) {
+	s := c.sessions[key]
+	if s == nil {
+		return
+	}
+	if s.began && s.first < s.next {
+		p := c.parts[key.part]
+		p.covered = append(p.covered, span{s.first, s.next - 1})
+	}
+	delete(c.sessions, key)
+}
+
+func (c *Checker) sought(client int32, e *history.Event) {
+	if e.Type != history.OK {
+		return
+	}
+	for i := range e.Records {
+		if p := c.part(e.Records[i].Topic, e.Records[i].Partition); p != nil {
+			c.move(client, p, e.Records[i].Offset, e.Time)
+		}
+	}
+}
+
+// leaveAll ends every session, when the history ends. The order does not matter: spans are sorted.
+func (c *Checker) leaveAll() {
+	for key := range c.sessions {
+		c.leave(key)
+	}
+}
+
+// judgeGaps looks into what polls left out. A value that is certain to be there was skipped.
+func (c *Checker) judgeGaps(p *part) {
+	for _, g := range p.gaps {
+		p.slots.each(max(g.from, p.lowest), g.to, func(offset int64, s *slot) bool {
+			if !s.read && !s.acked {
+				return true // only in replicas: perhaps never readable
+			}
+			c.found(g.kind, p, offset, func(a *Anomaly) {
+				a.Value = c.text(s.value)
+				a.Detail = fmt.Sprintf("a consumer at offset %d was given %d, and %s is at %d", g.from, g.to, c.text(s.value), offset)
+				a.Evidence = append(append(c.both(g.before, g.by), c.saidFirst(s)), c.sendOf(s.value)...)
+			})
+			return false
+		})
+	}
+}
+
+// trim is a deletion of records from below, by DeleteRecords.
+type trim struct {
+	part  *part
+	start int64
+	time  int64 // of its acknowledgement, never for unknown
+	by    origin
+}
+
+const never = math.MaxInt64
+
+// judgeDeleted holds the first records after a move to what had been deleted before it.
+func (c *Checker) judgeDeleted(p *part, offset, moved int64, by origin) {
+	if moved == 0 || len(p.trims) == 0 {
+		return
+	}
+	c.checked[DeletedRead]++
+	for _, t := range p.trims {
+		if t.time >= moved || offset >= t.start {
+			continue
+		}
+		c.found(DeletedRead, p, offset, func(a *Anomaly) {
+			a.Detail = fmt.Sprintf("offset %d was read, and everything below %d had been deleted", offset, t.start)
+			a.Evidence = []Evidence{{What: "deleted", Client: c.names.texts[t.by.client], Op: t.by.op, Ended: t.time}, c.evidence(by)}
+		})
+		return
+	}
+}

@@ -1,0 +1,139 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/moldau-log/moldau/internal/history"
+)
+
+// replicaLog is the log of one broker, as it was read from its disk.
+type replicaLog struct {
+	broker     int32
+	bit        uint16
+	start, end int64 // of its records; end is exclusive, and may be given without a record
+	by         origin
+}
+
+// maxLogs bounds the replicas of a partition, by the bits of slot.logs.
+const maxLogs = 16
+
+var (
+	errManyLogs = errors.New("more than 16 replicas of a partition")
+	errLogOrder = errors.New("a replica's offsets do not rise: one dump of each replica can be judged")
+	errLogPlace = errors.New("a replica's record has no partition or no offset")
+)
+
+func (p *part) log(broker int32, start int64) (*replicaLog, error) {
+	for _, l := range p.logs {
+		if l.broker == broker {
+			return l, nil
+		}
+	}
+	if len(p.logs) == maxLogs {
+		return nil, errManyLogs
+	}
+	l := &replicaLog{broker: broker, bit: 1 << len(p.logs), start: start, end: start}
+	p.logs = append(p.logs, l)
+	return l, nil
+}
+
+// dumped takes records of a replica. One without a value says only where the log ends.
+func (c *Checker) dumped(client int32, e *history.Event) error {
+	if e.Type != history.OK {
+		return nil
+	}
+	by := origin{client: client, op: e.Op, time: e.Time, what: byReplica}
+	for i := range e.Records {
+		r := &e.Records[i]
+		p := c.part(r.Topic, r.Partition)
+		if p == nil || r.Offset < 0 {
+			return errLogPlace
+		}
+		l, err := p.log(e.Broker, r.Offset)
+		if err != nil {
+			return err
+		}
+		if r.Offset < l.end {
+			return errLogOrder
+		}
+		l.end, l.by = r.Offset, by
+		if r.Value == "" {
+			continue
+		}
+		l.end++
+		c.inLog(p, l, r, by)
+	}
+	return nil
+}
+
+func (c *Checker) inLog(p *part, l *replicaLog, r *history.Record, by origin) {
+	c.checked[ReplicaDiffers]++
+	id := c.valueOf(r.Value)
+	s := c.claim(p, r.Offset, id, r.Epoch, by)
+	s.logs |= l.bit
+	c.place(p, r.Offset, id, c.values.at(id))
+	c.values.at(id).stored = true
+	if s.value != id {
+		return
+	}
+	if s.crc != 0 && r.CRC != 0 && s.crc != r.CRC {
+		c.found(ReplicaDiffers, p, r.Offset, func(a *Anomaly) {
+			a.Value = c.text(id)
+			a.Detail = fmt.Sprintf("the checksum of its batch is %08x in the replica of broker %d, and %08x in another", r.CRC, l.broker, s.crc)
+			a.Evidence = []Evidence{c.saidFirst(s), c.evidence(by)}
+		})
+	}
+	if s.crc == 0 {
+		s.crc = r.CRC
+	}
+}
+
+// judgeLogs holds the replicas of a partition to each other, the leader epochs to their order, and reads to what every replica has.
+func (c *Checker) judgeLogs(p *part) {
+	before := int64(-1)
+	epoch := int32(history.Unknown)
+	var lastRead *slot
+	lastOffset := int64(-1)
+	p.slots.each(0, never, func(offset int64, s *slot) bool {
+		if s.read {
+			lastRead, lastOffset = s, offset
+		}
+		c.judgeHoles(p, offset, s)
+		if s.epoch == history.Unknown {
+			return true
+		}
+		c.checked[EpochBack]++
+		if s.epoch < epoch {
+			c.foundValue(EpochBack, p, offset, s.value, fmt.Sprintf("leader epoch %d comes behind epoch %d at offset %d", s.epoch, epoch, before))
+		}
+		before, epoch = offset, s.epoch
+		return true
+	})
+	for _, l := range p.logs {
+		c.checked[BeyondReplica]++
+		if lastRead != nil && lastOffset >= l.end {
+			c.found(BeyondReplica, p, lastOffset, func(a *Anomaly) {
+				a.Value = c.text(lastRead.value)
+				a.Detail = fmt.Sprintf("offset %d was read, and the replica of broker %d ends at %d", lastOffset, l.broker, l.end)
+				a.Evidence = append([]Evidence{c.saidFirst(lastRead), c.evidence(l.by)}, c.sendOf(lastRead.value)...)
+			})
+		}
+	}
+}
+
+// judgeHoles: what one replica has, another has too, if its log reaches there.
+func (c *Checker) judgeHoles(p *part, offset int64, s *slot) {
+	if s.logs == 0 {
+		return
+	}
+	for _, l := range p.logs {
+		if offset < l.start || offset >= l.end {
+			continue
+		}
+		c.checked[ReplicaHole]++
+		if s.logs&l.bit == 0 {
+			c.foundValue(ReplicaHole, p, offset, s.value, fmt.Sprintf("the replica of broker %d reaches from %d to %d and does not have it", l.broker, l.start, l.end))
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package check
+
+import "slices"
+
+const slotPage = 128
+
+// slot is what is known of one offset of a partition: which value is there, and who said so first. It is kept for every offset, so it is small: 48 bytes.
+type slot struct {
+	value  valueID // 0: nothing is known here
+	time   int64   // of the event that said so first
+	op     int64
+	client int32
+	epoch  int32 // leader epoch, -1 for not known
+	crc    uint32
+	logs   uint16 // bit i: in part.logs[i]
+	drains uint16 // bit i: in part.drains[i]
+	what   source // who said so first
+	read   bool   // some poll has returned it
+	acked  bool   // a firm acknowledgement says it is here
+}
+
+// source is where a claim comes from.
+type source uint8
+
+const (
+	byPoll source = iota
+	byReplica
+	byAck
+)
+
+func (s source) String() string { return [...]string{"read", "in a replica", "acknowledged"}[s] }
+
+// slots are the offsets of a partition, in pages, because offsets are nearly dense.
+type slots struct {
+	pages   map[int64]*[slotPage]slot
+	lastKey int64
+	last    *[slotPage]slot
+	keys    []int64 // sorted, once nothing is added any more
+}
+
+// at is a slot that may be empty yet. The offset is not negative.
+func (s *slots) at(offset int64) *slot {
+	key := offset / slotPage
+	if s.last == nil || s.lastKey != key {
+		page := s.pages[key]
+		if page == nil {
+			if s.pages == nil {
+				s.pages = map[int64]*[slotPage]slot{}
+			}
+			page = new([slotPage]slot)
+			s.pages[key] = page
+			s.keys = nil
+		}
+		s.last, s.lastKey = page, key
+	}
+	return &s.last[offset%slotPage]
+}
+
+// each calls f for what is known from one offset up to another, in order, until f says to stop.
+func (s *slots) each(from, to int64, f func(offset int64, s *slot) bool) {
+	if s.keys == nil {
+		s.keys = make([]int64, 0, len(s.pages))
+		for key := range s.pages {
+			s.keys = append(s.keys, key)
+		}
+		slices.Sort(s.keys)
+	}
+	first, _ := slices.BinarySearch(s.keys, from/slotPage)
+	for _, key := range s.keys[first:] {
+		if key*slotPage >= to {
+			return
+		}
+		page := s.pages[key]
+		for i := range page {
+			offset := key*slotPage + int64(i)
+			if page[i].value == 0 || offset < from {
+				continue
+			}
+			if offset >= to || !f(offset, &page[i]) {
+				return
+			}
+		}
+	}
+}
+
+// spans are ranges of offsets, first and last included.
+type spans []span
+
+type span struct{ first, last int64 }
+
+// merged sorts and joins what overlaps or touches.
+func (s spans) merged() spans {
+	slices.SortFunc(s, func(a, b span) int {
+		switch {
+		case a.first < b.first:
+			return -1
+		case a.first > b.first:
+			return 1
+		}
+		return 0
+	})
+	var out spans
+	for _, r := range s {
+		if n := len(out); n > 0 && r.first-1 <= out[n-1].last {
+			out[n-1].last = max(out[n-1].last, r.last)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// has says whether an offset lies in a span; s is merged.
+func (s spans) has(offset int64) bool {
+	i, found := slices.BinarySearchFunc(s, offset, func(r span, offset int64) int {
+		switch {
+		case r.last < offset:
+			return -1
+		case r.first > offset:
+			return 1
+		}
+		return 0
+	})
+	return found && i < len(s)
+}
