@@ -41,6 +41,8 @@ type groupShell struct {
 	// served says since when a shard has been loaded, heard when a member was last served: for the checks.
 	served [cluster.ShardCount]time.Duration
 	heard  map[coordinator.Watched]time.Duration
+	// suspect holds who was removed earlier than after a session, and how long after it was served; what for shows when that is committed.
+	suspect map[coordinator.Watched]time.Duration
 }
 
 // groupRequest is one input for a group on its way to the loop.
@@ -56,6 +58,7 @@ func newGroupShell(b *broker) *groupShell {
 	return &groupShell{
 		b: b, config: config, core: coordinator.New(b.id, config.Batch, config.Group), wakeAt: group.Never, seen: cluster.EmptyImage(),
 		waiting: map[coordinator.Ticket]func(group.Reply){}, heard: map[coordinator.Watched]time.Duration{},
+		suspect: map[coordinator.Watched]time.Duration{},
 	}
 }
 
@@ -221,18 +224,13 @@ func (s *groupShell) onTimer() {
 	}
 }
 
-// members lists who may only be removed for silence, by group.
+// members lists who is in a group.
 func (s *groupShell) members(env group.Env) []coordinator.Watched {
 	var out []coordinator.Watched
 	s.core.Groups(func(g *group.Group) {
-		if g.State() == group.StatePreparing || g.State() == group.StateCompleting {
-			return
-		}
 		d := g.Step(env, group.Describe{}).Reply.Description
 		for i := range d.Members {
-			if len(d.Members[i].Revoking) == 0 {
-				out = append(out, coordinator.Watched{Group: d.Group, Member: d.Members[i].ID})
-			}
+			out = append(out, coordinator.Watched{Group: d.Group, Member: d.Members[i].ID})
 		}
 	})
 	return out

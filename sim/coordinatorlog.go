@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -136,6 +137,7 @@ func (s *groupShell) await(l coordinator.Load, deadline time.Duration) {
 func (s *groupShell) loaded(l coordinator.Load, content coordinator.ShardContent) {
 	w := s.b.w
 	s.served[l.Shard] = s.b.Now()
+	maps.DeleteFunc(s.suspect, func(m coordinator.Watched, _ time.Duration) bool { return cluster.ShardOf(m.Group) == l.Shard })
 	if w.groups.uses(l.Shard) && l.Epoch > 1 {
 		w.cov.Takeovers++
 		w.note("takeover", int64(s.b.id), int64(l.Shard), int64(l.Epoch), content.NextSequence)

@@ -42,6 +42,7 @@ type Coverage struct {
 	CommitsUnknown      int
 	OffsetReads         int // answers to clients that only look
 	Revocations         int
+	Rebalances          int // classic members told to join again
 	Takeovers           int // of shards with groups
 	ShardMoves          int
 	MembersFenced       int

@@ -31,6 +31,7 @@ type commitRequest struct {
 // groupLedger is one group as the log has it.
 type groupLedger struct {
 	state   *cluster.GroupState
+	highest int32          // epoch so far
 	since   map[string]int // members, and with which entry they came
 	offsets map[cluster.TopicPartition]*offsetLedger
 }
@@ -184,18 +185,23 @@ func (c *groupChecker) removed(s *groupShell, r coordinator.Removed) {
 	if l := c.group(r.Group); l.since[r.Member] > 0 {
 		l.since[r.Member] = c.applied // it is there again, by a later record of the same batch
 	}
+	who := coordinator.Watched{Group: r.Group, Member: r.Member}
 	if r.Reason == group.ReasonSession {
 		c.w.cov.SessionsEnded++
+		if after, ok := s.suspect[who]; ok {
+			c.w.check.fail("case 148: broker %d removes member %s of group %s %s after it heard of it or took over; its session is %s", s.b.id, r.Member, r.Group,
+				after, c.sessionOf(r.Group))
+		}
 	}
+	delete(s.suspect, who)
 }
 
-// ticked checks that members that were removed for their silence had the time of a session with this coordinator.
+// ticked notes members that were removed before they had the time of a session with this coordinator. It is wrong if that was for their silence.
 func (c *groupChecker) ticked(s *groupShell, now time.Duration, before, after []coordinator.Watched) {
 	for _, m := range before {
 		since := max(s.served[cluster.ShardOf(m.Group)], s.heard[m])
-		if session := c.sessionOf(m.Group); !slices.Contains(after, m) && now-since < session {
-			c.w.check.fail("case 148: broker %d removes member %s of group %s %s after it heard of it or took over; its session is %s", s.b.id, m.Member, m.Group,
-				now-since, session)
+		if !slices.Contains(after, m) && now-since < c.sessionOf(m.Group) {
+			s.suspect[m] = now - since
 		}
 	}
 }

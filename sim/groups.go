@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/consumergroup/group"
 	"github.com/moldau-log/moldau/controller/state"
 )
 
@@ -28,15 +29,20 @@ type groups struct {
 	rebalanceDelay time.Duration
 	// ambush has the controller lose its leadership with the next append in its queue.
 	ambush bool
+	// madeIDs counts the member ids that brokers have made.
+	madeIDs int
 	// before is, for a plant, what the log was before the newest batch of a shard.
 	before map[cluster.ShardID]*state.GroupView
 }
 
 // simGroup is one consumer group: its members, and who looks at it from outside.
 type simGroup struct {
-	w         *World
-	name      string
-	classic   bool
+	w       *World
+	name    string
+	classic bool
+	// cooperative says that classic members go on reading while they join, requireID that they are given an id before.
+	cooperative, requireID bool
+
 	members   []*member
 	observers []*observer
 	session   time.Duration
@@ -52,7 +58,8 @@ func newGroups(w *World) *groups {
 	if w.chance(700) && !w.opts.without(partGroups) {
 		for range 1 + w.rng.IntN(maxGroups) {
 			name := fmt.Sprintf("group-%d-%d", len(g.list), w.rng.IntN(10_000))
-			g.list = append(g.list, &simGroup{w: w, name: name, session: w.between(minSessionTime, 3*time.Second).Truncate(time.Millisecond),
+			g.list = append(g.list, &simGroup{w: w, name: name, classic: w.chance(500), cooperative: w.chance(500), requireID: w.chance(700),
+				session:   w.between(minSessionTime, 3*time.Second).Truncate(time.Millisecond),
 				rebalance: w.between(time.Second, 3*time.Second).Truncate(time.Millisecond), every: w.between(300*time.Millisecond, 6*time.Second)})
 		}
 	}
@@ -253,6 +260,9 @@ func (sg *simGroup) newMember(instance string) *member {
 	m := &member{groupClient: newGroupClient(sg), number: sg.made, instance: instance}
 	sg.made++
 	m.proto = &nativeMember{member: m}
+	if sg.classic {
+		m.proto = &classicMember{member: m, generation: group.NoGeneration}
+	}
 	sg.members = append(sg.members, m)
 	return m
 }
