@@ -26,7 +26,7 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 	if m.closed {
 		return report, ErrClosed
 	}
-	found, err := m.scan(&report)
+	found, err := scan(&m.options, m.root, &report)
 	if err != nil {
 		return report, err
 	}
@@ -52,20 +52,20 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 }
 
 // scan lists the replicas on disk, and finishes deletions that were begun.
-func (m *Manager) scan(report *LoadReport) ([]place, error) {
-	if err := m.makeRoot(); err != nil {
+func scan(o *Options, root string, report *LoadReport) ([]place, error) {
+	if err := makeRoot(o, root); err != nil {
 		return nil, fmt.Errorf("partition: load: %w", err)
 	}
-	names, err := m.options.FS.ReadDir(m.root)
+	names, err := o.FS.ReadDir(root)
 	if err != nil {
 		return nil, fmt.Errorf("partition: load: %w", err)
 	}
 	var found []place
 	for _, name := range names {
-		dir := filepath.Join(m.root, name)
+		dir := filepath.Join(root, name)
 		if strings.HasSuffix(name, deletedSuffix) {
-			if err := m.options.FS.RemoveAll(dir); err != nil {
-				m.options.Log.Warn("deleted replica not removed yet", slog.String("directory", dir), slog.Any("error", err))
+			if err := o.FS.RemoveAll(dir); err != nil {
+				o.Log.Warn("deleted replica not removed yet", slog.String("directory", dir), slog.Any("error", err))
 			}
 			continue
 		}
@@ -74,17 +74,17 @@ func (m *Manager) scan(report *LoadReport) ([]place, error) {
 			report.Strange = append(report.Strange, name)
 			continue
 		}
-		id, err := segment.ReadIdentity(m.options.FS, dir)
+		id, err := segment.ReadIdentity(o.FS, dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			report.Strange = append(report.Strange, name) // a creation that was cut short; it is made again when it is assigned
 			continue
 		case err != nil || id.TopicID != tp.Topic || id.Partition != tp.Partition:
-			m.options.Log.Error("directory has the wrong identity", slog.String("directory", dir), slog.Any("error", err))
+			o.Log.Error("directory has the wrong identity", slog.String("directory", dir), slog.Any("error", err))
 			report.Strange = append(report.Strange, name)
 			continue
 		}
-		if c := m.options.Cluster; !c.IsZero() && id.ClusterID != c.String() {
+		if c := o.Cluster; !c.IsZero() && id.ClusterID != c.String() {
 			return nil, fmt.Errorf("partition: %s belongs to cluster %s, this broker to %s: the volume is another broker's", dir, id.ClusterID, c)
 		}
 		found = append(found, place{tp: tp, dir: dir, identity: id})
@@ -93,15 +93,14 @@ func (m *Manager) scan(report *LoadReport) ([]place, error) {
 }
 
 // makeRoot makes the directory of the replicas, durably: a power cut must not take the names of directories whose logs were flushed.
-func (m *Manager) makeRoot() error {
-	fsys := m.options.FS
-	if err := fsys.MkdirAll(m.root); err != nil {
+func makeRoot(o *Options, root string) error {
+	if err := o.FS.MkdirAll(root); err != nil {
 		return err
 	}
-	if err := fsys.SyncDir(m.options.Root); err != nil {
+	if err := o.FS.SyncDir(o.Root); err != nil {
 		return err
 	}
-	return fsys.SyncDir(filepath.Dir(m.options.Root))
+	return o.FS.SyncDir(filepath.Dir(o.Root))
 }
 
 // parseDir reads the name of a partition's directory, which TopicPartition.String gives.

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -34,12 +33,9 @@ type Manager struct {
 	stop    chan struct{} // closed by Close
 	stopped sync.WaitGroup
 
-	mu     sync.Mutex // serialises Load, Reconcile and Close; guards what follows
-	last   *cluster.Image
-	self   cluster.BrokerEpoch
-	closed bool
-	// backlog are the replicas that are yet to be created: oldest wishes first.
-	backlog []cluster.TopicPartition
+	mu      sync.Mutex // serialises Load, Reconcile and Close; guards what follows
+	planner *Planner
+	closed  bool
 }
 
 // NewManager makes a manager that has opened nothing, and starts its clock goroutine.
@@ -50,7 +46,7 @@ func NewManager(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: o, root: filepath.Join(o.Root, partitionsDir), pool: newPool(o.FlushWorkers), deadlines: newDeadlines(),
-		stop: make(chan struct{}), last: cluster.EmptyImage(), self: cluster.NoBrokerEpoch,
+		stop: make(chan struct{}), planner: NewPlanner(o.Broker, o.Directory),
 	}
 	m.lease.Store(int64(-1 << 62))
 	m.env = &environment{
@@ -231,9 +227,4 @@ func (m *Manager) each(n int, f func(i int)) {
 		})
 	}
 	workers.Wait()
-}
-
-// compareTombstones orders by directory, then partition.
-func compareTombstones(a, b cluster.Tombstone) int {
-	return cmp.Or(slices.Compare(a.Directory[:], b.Directory[:]), a.Partition.Compare(b.Partition))
 }

@@ -279,13 +279,14 @@ func TestReconcile_TouchesOnlyWhatChanged(t *testing.T) {
 	k.put(other, 1, 1, 1)
 	k.reconcile()
 	k.put(testTP, 1, 1, 2)
-	p := k.manager.plan(cluster.Diff(k.manager.last, k.image), false)
-	if len(p.create) != 0 || len(p.tell) != 1 || p.tell[0].tp != testTP || len(p.remove) != 0 || len(p.park) != 0 {
+	planner, here := k.manager.planner, (*local)(k.manager)
+	p := planner.plan(cluster.Diff(planner.last, k.image), false, here)
+	if len(p.Create) != 0 || len(p.Tell) != 1 || p.Tell[0] != testTP || len(p.Remove) != 0 || len(p.Park) != 0 {
 		t.Errorf("plan %+v", p)
 	}
 	k.reconcile()
 	k.register(2) // no replica of ours lives there
-	if p := k.manager.plan(cluster.Diff(k.manager.last, k.image), false); len(p.tell) != 0 {
+	if p := planner.plan(cluster.Diff(planner.last, k.image), false, here); len(p.Tell) != 0 {
 		t.Errorf("plan %+v", p)
 	}
 }

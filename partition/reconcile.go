@@ -3,219 +3,67 @@ package partition
 import (
 	"log/slog"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
-	"github.com/moldau-log/moldau/segment"
+	"github.com/moldau-log/moldau/internal/vfs"
 )
 
-// Reconcile makes the local replicas what the metadata says: it creates, opens and removes them, and tells each what has changed for it. self is this
-// broker's present registration. Nothing is done before the image has it: a broker acts on no partition as an earlier life of itself. Only what
-// differs from the image of the last call is touched, whatever d.Old is. It waits for the disk, but creates a bounded number of replicas in one call, so that
-// a large new topic does not keep news from the others: true says that some are left, and that it wants to be called again, with whatever is newest then.
-//
-// A replica is removed only when a committed tombstone names it in this data directory. One that is simply not known any more is parked: closed,
-// reported and kept (case 149).
+// Reconcile makes the local replicas what the metadata says, as a Planner has it: it creates, opens and removes them, and tells each what has changed for
+// it. self is this broker's present registration. Only what differs from the image of the last call is touched, whatever d.Old is. It waits for the disk,
+// but creates a bounded number of replicas in one call, so that a large new topic does not keep news from the others: true says that some are left, and
+// that it wants to be called again, with whatever is newest then.
 func (m *Manager) Reconcile(d *cluster.Delta, self cluster.BrokerEpoch) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	me, ok := d.New.Broker(m.options.Broker)
-	if m.closed || !ok || self == cluster.NoBrokerEpoch || me.Epoch != self {
+	if m.closed {
 		return false
 	}
-	plan := m.plan(cluster.Diff(m.last, d.New), self != m.self)
+	plan := m.planner.Next(d.New, self, (*local)(m))
+	if plan == nil {
+		return false
+	}
 	m.carryOut(plan, d.New)
-	m.last, m.self = d.New, self
-	return len(m.backlog) > 0
+	return m.planner.More()
 }
 
-// createPass is how many replicas one Reconcile creates: a fraction of a second of work for a slow disk.
-const createPass = 64
+// local shows a Manager's replicas to its Planner.
+type local Manager
 
-// plan is what a change of the metadata asks for.
-type plan struct {
-	create []place
-	tell   []*Runner // of their configuration and their partition's state
-	remove []cluster.Tombstone
-	park   []*Runner
-	seen   map[cluster.TopicPartition]bool // is in tell, remove or park, or needs nothing
-	// creating says what is in create.
-	creating map[cluster.TopicPartition]bool
+// Has implements Local.
+func (l *local) Has(tp cluster.TopicPartition) bool {
+	_, ok := (*Manager)(l).Get(tp)
+	return ok
 }
 
-// plan compares the metadata with what is here. It looks at every local replica only at the first time and when brokers or defaults have changed.
-func (m *Manager) plan(d *cluster.Delta, first bool) *plan {
-	p := &plan{seen: map[cluster.TopicPartition]bool{}, creating: map[cluster.TopicPartition]bool{}}
-	p.remove = slices.SortedFunc(keys(m.tombstones(d, first)), compareTombstones)
-	for c := range d.Partitions() {
-		if c.New != nil && m.here(c.New) {
-			m.planPartition(p, c.Key, d.New)
-		} else if r, ok := m.Get(c.Key); ok {
-			m.planGone(p, r, d.New)
-		}
+// Sorted implements Local.
+func (l *local) Sorted() []cluster.TopicPartition {
+	var all []cluster.TopicPartition
+	for _, r := range (*Manager)(l).sorted() {
+		all = append(all, r.tp)
 	}
-	for c := range d.Topics() {
-		if c.Old == nil || c.New == nil {
-			continue // its partitions have come or gone with it
-		}
-		for n := range d.New.PartitionsOf(c.Key) {
-			if r, ok := m.Get(cluster.TopicPartition{Topic: c.Key, Partition: n}); ok {
-				p.touch(r)
-			}
-		}
-	}
-	brokers := map[cluster.BrokerID]bool{}
-	for c := range d.Brokers() {
-		brokers[c.Key] = true
-	}
-	if all := first || m.brokerConfigChanged(d); all || len(brokers) > 0 {
-		m.planAll(p, d.New, brokers, all)
-	}
-	m.planBacklog(p, d.New)
-	return p
-}
-
-// planBacklog adds what earlier calls have left over, if it is still wanted, behind what is new, and keeps what is too much for this call.
-func (m *Manager) planBacklog(p *plan, image *cluster.Image) {
-	for _, tp := range m.backlog {
-		if state, ok := image.Partition(tp); ok && m.here(state) && !p.creating[tp] {
-			m.planPartition(p, tp, image)
-		}
-	}
-	m.backlog = m.backlog[:0]
-	for len(p.create) > createPass {
-		last := len(p.create) - 1
-		m.backlog = append(m.backlog, p.create[last].tp)
-		p.create = p.create[:last]
-	}
-	slices.Reverse(m.backlog)
-}
-
-// touch adds a runner that is to be told.
-func (p *plan) touch(r *Runner) {
-	if !p.seen[r.tp] {
-		p.seen[r.tp] = true
-		p.tell = append(p.tell, r)
-	}
-}
-
-// planAll looks at every local replica.
-func (m *Manager) planAll(p *plan, image *cluster.Image, brokers map[cluster.BrokerID]bool, all bool) {
-	for _, r := range m.sorted() {
-		state, known := image.Partition(r.tp)
-		if !known || !m.here(state) {
-			m.planGone(p, r, image)
-		} else if all || slices.ContainsFunc(state.Replicas, func(b cluster.BrokerID) bool { return brokers[b] }) {
-			p.touch(r)
-		}
-	}
-}
-
-// planGone looks at a local replica that the metadata does not place here any more.
-func (m *Manager) planGone(p *plan, r *Runner, image *cluster.Image) {
-	if p.seen[r.tp] {
-		return
-	}
-	p.seen[r.tp] = true
-	mark := cluster.Tombstone{Partition: r.tp, Directory: m.options.Directory}
-	switch {
-	case slices.Contains(p.remove, mark):
-	case image.HasTombstone(mark):
-		p.remove = append(p.remove, mark)
-	default:
-		p.park = append(p.park, r)
-	}
-}
-
-func keys(m map[cluster.Tombstone]bool) func(func(cluster.Tombstone) bool) {
-	return func(yield func(cluster.Tombstone) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// tombstones are the marks for this data directory: the new ones, or all at the first time.
-func (m *Manager) tombstones(d *cluster.Delta, first bool) map[cluster.Tombstone]bool {
-	doomed := map[cluster.Tombstone]bool{}
-	add := func(t cluster.Tombstone) {
-		if t.Directory == m.options.Directory && !m.assigned(d.New, t.Partition) {
-			doomed[t] = true
-		}
-	}
-	if first {
-		for t := range d.New.TombstonesIn(m.options.Directory) {
-			add(t)
-		}
-		return doomed
-	}
-	for c := range d.Tombstones() {
-		if d.New.HasTombstone(c.Key) {
-			add(c.Key)
-		}
-	}
-	return doomed
-}
-
-// assigned reports whether a partition has a replica in this data directory.
-func (m *Manager) assigned(image *cluster.Image, tp cluster.TopicPartition) bool {
-	p, ok := image.Partition(tp)
-	return ok && m.here(p)
-}
-
-// here reports whether the metadata places a replica into this data directory. An unset directory is one that the holder has not reported yet.
-func (m *Manager) here(p *cluster.Partition) bool {
-	if !p.HasReplica(m.options.Broker) {
-		return false
-	}
-	dir := p.Directory(m.options.Broker)
-	return dir == m.options.Directory || dir.IsZero()
-}
-
-// planPartition looks at one changed partition that has a replica here.
-func (m *Manager) planPartition(p *plan, tp cluster.TopicPartition, image *cluster.Image) {
-	if r, ok := m.Get(tp); ok {
-		p.touch(r)
-		return
-	}
-	t, ok := image.Topic(tp.Topic)
-	if !ok {
-		m.options.Log.Error("partition without a topic in the metadata", slog.String("partition", tp.String()))
-		return
-	}
-	p.creating[tp] = true
-	p.create = append(p.create, place{tp: tp, dir: filepath.Join(m.root, tp.String()), identity: segment.Identity{
-		TopicID: tp.Topic, Topic: t.Name, Partition: tp.Partition, ClusterID: image.ClusterID().String(),
-	}})
-}
-
-// brokerConfigChanged reports whether a configuration of this broker or of the whole cluster differs: then every replica has new settings.
-func (m *Manager) brokerConfigChanged(d *cluster.Delta) bool {
-	own := cluster.ConfigResource{Kind: cluster.ConfigBroker, Name: strconv.Itoa(int(m.options.Broker))}
-	for c := range d.Configs() {
-		if c.Key.Kind == cluster.ConfigClusterDefault || c.Key == own {
-			return true
-		}
-	}
-	return false
+	return all
 }
 
 // carryOut executes a plan.
-func (m *Manager) carryOut(p *plan, image *cluster.Image) {
-	m.removeAll(p.remove)
-	m.parkAll(p.park)
-	for _, r := range p.tell {
-		m.configure(r, image)
-		m.tell(r, image)
+func (m *Manager) carryOut(p *Plan, image *cluster.Image) {
+	m.removeAll(p.Remove)
+	m.parkAll(p.Park)
+	for _, tp := range p.Tell {
+		if r, ok := m.Get(tp); ok {
+			m.configure(r, image)
+			m.tell(r, image)
+		}
 	}
 	var mu sync.Mutex // guards created
 	var created []*Runner
-	m.each(len(p.create), func(i int) {
-		o := m.open(p.create[i])
+	m.each(len(p.Create), func(i int) {
+		id, ok := identityOf(image, p.Create[i])
+		if !ok {
+			m.options.Log.Error("partition without a topic in the metadata", slog.String("partition", p.Create[i].String()))
+			return
+		}
+		o := m.open(place{tp: p.Create[i], dir: filepath.Join(m.root, p.Create[i].String()), identity: id})
 		r := m.adopt(o)
 		if o.err != nil {
 			m.options.Outputs.Offline(o.tp, o.err)
@@ -283,22 +131,33 @@ func (m *Manager) removeOne(tp cluster.TopicPartition) error {
 		}
 		m.runners.Delete(tp)
 	}
-	dir := filepath.Join(m.root, tp.String())
-	if _, err := m.options.FS.Stat(dir); err != nil {
+	return removeDir(m.options.FS, m.root, tp)
+}
+
+// removeDir deletes the directory of a replica that is not open, if there is one.
+func removeDir(fsys vfs.FS, root string, tp cluster.TopicPartition) error {
+	dir := filepath.Join(root, tp.String())
+	if _, err := fsys.Stat(dir); err != nil {
 		return nil // it is gone
 	}
 	// Renamed first, so that a half-deleted directory is never taken for a replica.
-	if err := m.options.FS.Rename(dir, dir+deletedSuffix); err != nil {
+	if err := fsys.Rename(dir, dir+deletedSuffix); err != nil {
 		return err
 	}
-	if err := m.options.FS.SyncDir(m.root); err != nil {
+	if err := fsys.SyncDir(root); err != nil {
 		return err
 	}
-	return m.options.FS.RemoveAll(dir + deletedSuffix)
+	return fsys.RemoveAll(dir + deletedSuffix)
 }
 
 // parkAll closes replicas that metadata does not know, and keeps them.
-func (m *Manager) parkAll(runners []*Runner) {
+func (m *Manager) parkAll(partitions []cluster.TopicPartition) {
+	var runners []*Runner
+	for _, tp := range partitions {
+		if r, ok := m.Get(tp); ok {
+			runners = append(runners, r)
+		}
+	}
 	if len(runners) == 0 {
 		return
 	}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -34,6 +35,37 @@ func NewOpener(o Options, lease func() time.Duration) (*Opener, error) {
 // Dir is where the replica of a partition lives.
 func (o *Opener) Dir(tp cluster.TopicPartition) string {
 	return filepath.Join(o.options.Root, partitionsDir, tp.String())
+}
+
+// Found is a replica that a data directory holds.
+type Found struct {
+	Partition cluster.TopicPartition
+	Identity  segment.Identity
+}
+
+// Scan lists the replicas on disk and finishes deletions that were begun, as Manager.Load does. What it does not know is in the report, as Strange.
+func (o *Opener) Scan() ([]Found, LoadReport, error) {
+	var report LoadReport
+	places, err := scan(&o.options, filepath.Join(o.options.Root, partitionsDir), &report)
+	found := make([]Found, len(places))
+	for i, at := range places {
+		found[i] = Found{Partition: at.tp, Identity: at.identity}
+	}
+	return found, report, err
+}
+
+// Create opens or creates the replica of a partition of that image; see Open.
+func (o *Opener) Create(tp cluster.TopicPartition, image *cluster.Image) (*Standalone, error) {
+	id, ok := identityOf(image, tp)
+	if !ok {
+		return nil, fmt.Errorf("partition: %s has no topic in the metadata", tp)
+	}
+	return o.Open(tp, id)
+}
+
+// Remove deletes the files of a replica that is not open, if there are any.
+func (o *Opener) Remove(tp cluster.TopicPartition) error {
+	return removeDir(o.options.FS, filepath.Join(o.options.Root, partitionsDir), tp)
 }
 
 // Standalone is a partition without a Runner, with the reading side that a Runner has. One goroutine uses all of it.
