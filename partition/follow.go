@@ -47,6 +47,7 @@ func (p *Partition) inspect(bytes []byte, in *replication.Delivered) ([]byte, er
 		if err := b.VerifyCRC(); err != nil {
 			return err
 		}
+		in.First = min(in.First, b.BaseOffset())
 		if b.LeaderEpoch() != last {
 			last = b.LeaderEpoch()
 			in.Epochs = append(in.Epochs, record.EpochStart{Epoch: last, Start: b.BaseOffset()})

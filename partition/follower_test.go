@@ -73,11 +73,18 @@ func (k *kit) awaitStatus(what string, ok func(Status) bool) {
 // deliver hands a follower one batch of a leader.
 func (k *kit) deliver(leaderEpoch record.LeaderEpoch, first, watermark record.Offset, values ...string) {
 	k.t.Helper()
+	k.deliverFrom(leaderEpoch, session.Data{First: first, HighWatermark: watermark}, first, values...)
+}
+
+// deliverFrom hands a follower a frame with one batch, which begins at base.
+func (k *kit) deliverFrom(leaderEpoch record.LeaderEpoch, d session.Data, base record.Offset, values ...string) {
+	k.t.Helper()
 	b, err := record.Parse(sent{values: values}.bytes(k.t))
 	k.check(err)
-	b.Stamp(first, leaderEpoch)
+	b.Stamp(base, leaderEpoch)
+	d.Bytes = b.Bytes()
 	recycled := make(chan struct{})
-	if !k.manager.Data(testTP, leaderEpoch, session.Data{First: first, HighWatermark: watermark, Bytes: b.Bytes()}, func() { close(recycled) }) {
+	if !k.manager.Data(testTP, leaderEpoch, d, func() { close(recycled) }) {
 		k.t.Fatal("data not taken")
 	}
 	select {
@@ -129,6 +136,26 @@ func TestCase31_AFollowerThatIsBehindSendsNobodyAway(t *testing.T) {
 	k.awaitStatus("leadership", func(s Status) bool { return s.Role == RoleLeader })
 	if code := read(2); code != cluster.CodeOffsetOutOfRange {
 		t.Errorf("a leader that ends at 1 is read at 2: %s", code)
+	}
+}
+
+// DeleteRecords may end inside a batch, which the leader keeps whole. A replica that has nothing, or only what was deleted, must be able to begin there.
+func TestFollower_BeginsInsideABatch(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(2, 2)
+	k.outputs.await(t, "subscription", func() bool { return len(k.outputs.subscribe) == 1 })
+	k.manager.Refused(testTP, 1, session.Refused{Code: cluster.CodeOffsetOutOfRange, LeaderEpoch: 1, LogStart: 5})
+	k.awaitStatus("reset", func(s Status) bool { return s.LogStart == 5 && s.LogEnd == 5 })
+	k.deliverFrom(1, session.Data{First: 5, HighWatermark: 6, LogStart: 5}, 3, "a", "b", "c", "d")
+	k.awaitStatus("the batch around its log start", func(s Status) bool { return s.LogStart == 5 && s.LogEnd == 7 && s.Flushed == 7 && s.HighWatermark == 6 })
+	k.deliver(1, 7, 8, "e")
+	k.awaitStatus("the next one", func(s Status) bool { return s.LogEnd == 8 && s.HighWatermark == 8 })
+	report := k.restart(k.fs)
+	if report.Opened != 1 || len(report.Damaged) != 0 {
+		t.Errorf("load report %+v", report)
+	}
+	if s := k.runner().Status(); s.LogStart != 5 || s.LogEnd != 8 {
+		t.Errorf("after a restart: %+v", s)
 	}
 }
 

@@ -56,18 +56,28 @@ func (r *Replica) delivered(in *Delivered) {
 		r.catchUp()
 	case in.First > r.logEnd:
 		r.out.Subscribe = true // something was left out in between: ask again from our end
+	case in.First < r.logEnd && r.logStart == r.logEnd && in.End > r.logEnd:
+		// The leader's records begin inside this batch: those before were deleted, and a batch is kept whole. So that it fits, a log that is empty
+		// begins where the batch does; the log start follows with the append.
+		r.cut(in.First, true)
+		r.copyOver(in)
 	case in.First < r.logEnd:
 		r.counts.Stale++
 	default:
-		incoming, ok := r.extended(in)
-		if !ok {
-			// A leader that sends epochs which cannot be is no leader to copy from. Ask again, so that the histories are compared.
-			r.out.Subscribe = true
-			return
-		}
-		f.incoming = incoming
-		r.out.Append = append(r.out.Append, Append{Base: in.First, Epoch: incoming.Last(), Verbatim: true})
+		r.copyOver(in)
 	}
+}
+
+// copyOver appends delivered data as it is.
+func (r *Replica) copyOver(in *Delivered) {
+	incoming, ok := r.extended(in)
+	if !ok {
+		// A leader that sends epochs which cannot be is no leader to copy from. Ask again, so that the histories are compared.
+		r.out.Subscribe = true
+		return
+	}
+	r.following.incoming = incoming
+	r.out.Append = append(r.out.Append, Append{Base: in.First, Epoch: incoming.Last(), Verbatim: true})
 }
 
 // extended is the epoch history with that of the delivered data.

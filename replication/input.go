@@ -113,8 +113,10 @@ type FollowerAck struct {
 
 // Delivered is data from the leader: the owner holds the bytes, has checked them, and has left out batches that the log has already.
 type Delivered struct {
-	LeaderEpoch   record.LeaderEpoch
-	First, End    record.Offset // equal when no batches came
+	LeaderEpoch record.LeaderEpoch
+	// First is where the first batch begins, which is below the log's end when the log ends inside it; End is where the last one ends. They are
+	// equal when no batches came.
+	First, End    record.Offset
 	Epochs        []record.EpochStart
 	HighWatermark record.Offset
 	LogStart      record.Offset
