@@ -272,17 +272,20 @@ type Settings struct {
 	LagMax, ProducerExpiry time.Duration
 }
 
-// Configure takes new settings.
-func (p *Partition) Configure(s Settings) {
+// Inform takes what one image of the metadata says: the settings and the partition's state. They count together: a machine that had the settings of one image
+// with the state of another could commit what it must not.
+func (p *Partition) Inform(s Settings, change replication.PartitionChanged) {
 	if p.broken != nil {
 		return
 	}
+	p.endGather()
 	p.config = s.Topic
 	if s.ProducerExpiry > 0 {
 		p.expiry = s.ProducerExpiry
 	}
 	p.log.SetConfig(segmentConfig(s.Topic))
-	p.Step(&replication.ConfigChanged{MinISR: s.MinISR, LagMax: s.LagMax, Relaxed: s.Topic.FlushPolicy != cluster.FlushAlways})
+	change.Config = &replication.ConfigChanged{MinISR: s.MinISR, LagMax: s.LagMax, Relaxed: s.Topic.FlushPolicy != cluster.FlushAlways}
+	p.Step(&change)
 }
 
 // segmentConfig is what a topic's configuration means for its segments, within what segments can do.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/replication"
 )
 
 // Reconcile makes the local replicas what the metadata says, as a Planner has it: it creates, opens and removes them, and tells each what has changed for
@@ -51,8 +52,7 @@ func (m *Manager) carryOut(p *Plan, image *cluster.Image) {
 	m.parkAll(p.Park)
 	for _, tp := range p.Tell {
 		if r, ok := m.Get(tp); ok {
-			m.configure(r, image)
-			m.tell(r, image)
+			m.inform(r, image)
 		}
 	}
 	var mu sync.Mutex // guards created
@@ -73,33 +73,28 @@ func (m *Manager) carryOut(p *Plan, image *cluster.Image) {
 		mu.Unlock()
 	})
 	for _, r := range created {
-		m.configure(r, image)
-		m.tell(r, image)
+		m.inform(r, image)
 	}
 }
 
-// configure gives a runner its topic's effective configuration.
-func (m *Manager) configure(r *Runner, image *cluster.Image) {
+// informed is what one image says about a partition.
+type informed struct {
+	settings Settings
+	change   replication.PartitionChanged
+}
+
+// inform gives a runner its topic's effective configuration, its partition's state, and what is known of the replicas' brokers.
+func (m *Manager) inform(r *Runner, image *cluster.Image) {
 	t, ok := image.Topic(r.tp.Topic)
 	state, known := image.Partition(r.tp)
 	if !ok || !known {
 		return
 	}
-	c := &Settings{
+	r.put(message{kind: kindInform, other: &informed{change: changeOf(image, state), settings: Settings{
 		Topic: image.TopicConfig(t), MinISR: image.MinISR(t, state),
 		LagMax:         image.BrokerMillis(m.options.Broker, "replica.lag.time.max.ms", m.options.LagMax),
 		ProducerExpiry: image.BrokerMillis(m.options.Broker, "producer.id.expiration.ms", m.options.ProducerExpiry),
-	}
-	r.put(message{kind: kindConfigure, other: c}, 0)
-}
-
-// tell gives a runner its partition's state and what is known of the replicas' brokers.
-func (m *Manager) tell(r *Runner, image *cluster.Image) {
-	state, ok := image.Partition(r.tp)
-	if !ok {
-		return
-	}
-	r.put(message{kind: kindInput, other: changeOf(image, state)}, 0)
+	}}}, 0)
 }
 
 // removeAll deletes replicas and reports those that are gone.

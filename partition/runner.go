@@ -54,7 +54,7 @@ const (
 	kindSubscribe
 	kindUnsubscribe
 	kindInput // any other input of the machine
-	kindConfigure
+	kindInform
 	kindFlushed
 	kindDamage
 	kindTick
@@ -69,7 +69,7 @@ type message struct {
 	kind    kind
 	produce ProduceRequest
 	done    *Completion
-	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *Settings, *FlushJob, *segment.DamageError, chan<- Status, chan<- []ProducerStatus, *stop
+	other   any // by kind: *delivery, *subscriber, *unsubscriber, replication.Input, *informed, *FlushJob, *segment.DamageError, chan<- Status, chan<- []ProducerStatus, *stop
 }
 
 type delivery struct {
@@ -247,9 +247,9 @@ func (r *Runner) handle(m *message) {
 		if p.broken == nil {
 			p.Step(m.other.(replication.Input))
 		}
-	case kindConfigure:
-		c := m.other.(*Settings)
-		p.Configure(*c)
+	case kindInform:
+		i := m.other.(*informed)
+		p.Inform(i.settings, i.change)
 	case kindFlushed:
 		j := m.other.(*FlushJob)
 		p.FlushDone(j, j.err)

@@ -102,15 +102,12 @@ func (s *Standalone) Inform(image *cluster.Image) {
 	if !ok || !known {
 		return
 	}
-	s.Configure(Settings{Topic: image.TopicConfig(topic), MinISR: image.MinISR(topic, state)})
-	if s.broken == nil {
-		s.Step(changeOf(image, state))
-	}
+	s.Partition.Inform(Settings{Topic: image.TopicConfig(topic), MinISR: image.MinISR(topic, state)}, changeOf(image, state))
 }
 
 // changeOf is the input that brings a partition's state and what is known of its replicas' brokers.
-func changeOf(image *cluster.Image, state *cluster.Partition) *replication.PartitionChanged {
-	in := &replication.PartitionChanged{State: state, Peers: make([]replication.Peer, len(state.Replicas))}
+func changeOf(image *cluster.Image, state *cluster.Partition) replication.PartitionChanged {
+	in := replication.PartitionChanged{State: state, Peers: make([]replication.Peer, len(state.Replicas))}
 	for i, b := range state.Replicas {
 		in.Peers[i] = replication.Peer{Broker: b, Epoch: cluster.NoBrokerEpoch}
 		if broker, ok := image.Broker(b); ok {

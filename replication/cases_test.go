@@ -333,6 +333,45 @@ func TestDuplicateWaitsForItsOriginal(t *testing.T) {
 	w.same(t, int(original))
 }
 
+// TestCase143_SettingsCountWithTheirState: the metadata that lowers min.insync.replicas may be the first that a leader hears of another one, and that which
+// raises it the first from which it hears that its ISR has shrunk. Neither may let it commit, and acknowledge, what the others do not have.
+func TestCase143_SettingsCountWithTheirState(t *testing.T) {
+	state := func(leader cluster.BrokerID, epoch record.LeaderEpoch, partitionEpoch cluster.PartitionEpoch, isr ...cluster.BrokerID) *cluster.Partition {
+		return &cluster.Partition{Replicas: []cluster.BrokerID{1, 2}, ISR: isr, Leader: leader, LeaderEpoch: epoch, PartitionEpoch: partitionEpoch}
+	}
+	for name, c := range map[string]struct {
+		before, after int // min.insync.replicas
+		next          *cluster.Partition
+		code          cluster.Code // of the answer, CodeNone for none
+	}{
+		"lowered where another leads":   {before: 2, after: 1, next: state(2, 2, 9, 2), code: cluster.CodeNotLeader},
+		"raised where the ISR is small": {before: 1, after: 2, next: state(1, 1, 9, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{})
+			r.Step(0, &replication.PartitionChanged{State: state(1, 1, 1, 1, 2), Config: &replication.ConfigChanged{MinISR: c.before},
+				Peers: []replication.Peer{{Broker: 1, Epoch: 1, Eligible: true}, {Broker: 2, Epoch: 1, Eligible: true}}})
+			r.Step(0, &replication.ProduceRequested{Request: 7, LeaderEpoch: 1, Offsets: 1, Deadline: time.Hour})
+			r.Step(0, &replication.Appended{End: 1})
+			r.Step(0, &replication.Flushed{End: 1})
+			if r.HighWatermark() != 0 {
+				t.Fatal("committed without the follower")
+			}
+			if c.code != cluster.CodeNone { // what it last heard while it led
+				r.Step(0, &replication.PartitionChanged{State: state(1, 1, 2, 1)})
+			}
+			e := r.Step(0, &replication.PartitionChanged{State: c.next, Config: &replication.ConfigChanged{MinISR: c.after}})
+			if r.HighWatermark() != 0 {
+				t.Errorf("the watermark is %d", r.HighWatermark())
+			}
+			switch {
+			case c.code == cluster.CodeNone && len(e.Respond) > 0, c.code != cluster.CodeNone && (len(e.Respond) != 1 || e.Respond[0].Code != c.code):
+				t.Errorf("answered %+v, want %s", e.Respond, c.code)
+			}
+		})
+	}
+}
+
 func TestFullDiskRefusesAndGoesOn(t *testing.T) {
 	r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{})
 	r.Step(0, &replication.ConfigChanged{MinISR: 1})

@@ -33,13 +33,15 @@ type Peer struct {
 }
 
 // PartitionChanged brings the partition's metadata, also when only the registration of a replica's broker has changed. Peers has one entry per
-// State.Replicas; a nil Peers keeps what is known.
+// State.Replicas; a nil Peers keeps what is known. Config, if not nil, are the settings of the same metadata: they count together with State, never
+// with an older one.
 type PartitionChanged struct {
-	State *cluster.Partition
-	Peers []Peer
+	State  *cluster.Partition
+	Peers  []Peer
+	Config *ConfigChanged
 }
 
-// ConfigChanged brings the topic's settings.
+// ConfigChanged brings the topic's settings. Alone it is for settings under which the present State was decided.
 type ConfigChanged struct {
 	MinISR int // effective: at least 1, at most the number of replicas
 	// LagMax is replica.lag.time.max; 0 keeps what it was.

@@ -126,9 +126,10 @@ func (r *Replica) Step(now time.Duration, in Input) *Effects {
 	case *Delivered:
 		r.delivered(in)
 	case *PartitionChanged:
-		r.partitionChanged(now, in.State, in.Peers)
+		r.metadataChanged(now, in)
 	case *ConfigChanged:
-		r.configChanged(now, in)
+		r.takeConfig(in)
+		r.configTaken(now)
 	case *ControllerContact:
 		r.lease = max(r.lease, in.Until)
 	case *Truncated:
@@ -179,6 +180,18 @@ func (r *Replica) check() {
 	if !ok {
 		invariant.Check(false, "replica: start %d, watermark %d, flushed %d, end %d", r.logStart, r.highWatermark, r.flushed, r.logEnd)
 	}
+}
+
+// metadataChanged takes state and settings of one image at once. A leader that took the settings first could commit by a minimum that belongs to a state in
+// which it leads no more, or in which its ISR is another; one that took the state first, by a minimum that no longer holds.
+func (r *Replica) metadataChanged(now time.Duration, in *PartitionChanged) {
+	if in.Config == nil {
+		r.partitionChanged(now, in.State, in.Peers)
+		return
+	}
+	r.takeConfig(in.Config)
+	r.partitionChanged(now, in.State, in.Peers)
+	r.configTaken(now)
 }
 
 // partitionChanged takes newer metadata. Older one, which a slow answer or a replay may bring, is ignored.
@@ -237,13 +250,17 @@ func (r *Replica) leave(code cluster.Code) {
 	}
 }
 
-// configChanged takes the topic's settings. A lower minimum or a relaxed policy may commit at once what waits.
-func (r *Replica) configChanged(now time.Duration, in *ConfigChanged) {
+// takeConfig takes the topic's settings; configTaken does what they mean.
+func (r *Replica) takeConfig(in *ConfigChanged) {
 	r.minISR = max(1, in.MinISR)
 	r.relaxed = in.Relaxed
 	if in.LagMax > 0 {
 		r.config.LagMax = in.LagMax
 	}
+}
+
+// configTaken acts on new settings. A lower minimum or a relaxed policy may commit at once what waits.
+func (r *Replica) configTaken(now time.Duration) {
 	if !r.relaxed && r.flushed < r.logEnd {
 		r.out.Flush = true
 	}
