@@ -11,7 +11,6 @@ import (
 	"github.com/moldau-log/moldau/partition"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
-	"github.com/moldau-log/moldau/segment"
 )
 
 // Times of a broker, as the product has them.
@@ -19,6 +18,10 @@ const (
 	heartbeatEvery = 250 * time.Millisecond
 	contactLease   = time.Second
 	alterTimeout   = time.Second
+	// flushPoll is how often somebody looks whether a flush or a turn is over.
+	flushPoll = time.Millisecond
+	// wallStartMs is the wall clock at the virtual time 0.
+	wallStartMs = 1_700_000_000_000
 	// eternity is a lease that does not end.
 	eternity = time.Duration(1) << 60
 )
@@ -49,12 +52,17 @@ type broker struct {
 	view   *state.GroupView // the groups as this broker has applied them
 
 	opener  *partition.Opener
+	planner *partition.Planner
 	parts   []*replica // in key order
-	damaged []cluster.TopicPartition
-	offline []cluster.TopicPartition // to be reported
-	failed  bool                     // a log is offline
-	in      []*incoming
-	out     []*outgoing
+	// damaged have no replica that works; suspect is what the registration reports.
+	damaged, suspect []cluster.TopicPartition
+	// reconciling says that a plan is being carried out; handled is the index up to which the broker acts on the metadata.
+	reconciling bool
+	handled     uint64
+	offline     []cluster.TopicPartition // to be reported
+	failed      bool                     // a log is offline
+	in          []*incoming
+	out         []*outgoing
 	// hangUp tells clients whose connections end with this life.
 	hangUp []func()
 }
@@ -96,7 +104,7 @@ func (b *broker) later(d time.Duration, what func()) {
 func (b *broker) Now() time.Duration { return b.w.now }
 
 // WallMs is the same everywhere: nothing that is checked depends on it.
-func (b *broker) WallMs() int64 { return 1_700_000_000_000 + b.w.now.Milliseconds() }
+func (b *broker) WallMs() int64 { return wallStartMs + b.w.now.Milliseconds() }
 
 // start begins a life: recovery, then registration.
 func (b *broker) start() {
@@ -107,7 +115,8 @@ func (b *broker) start() {
 	b.paused = 0
 	b.previous, b.clean = b.clean, cluster.NoBrokerEpoch
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
-	b.parts, b.in, b.out, b.offline, b.damaged = nil, nil, nil, nil, nil
+	b.parts, b.in, b.out, b.offline, b.damaged, b.suspect = nil, nil, nil, nil, nil, nil
+	b.reconciling, b.handled = false, 0
 	b.w.note("start", int64(b.id), int64(b.life))
 	fsys, err := b.disk.mount()
 	b.w.check.must(err)
@@ -115,41 +124,13 @@ func (b *broker) start() {
 		Meter: b.w.meters, LagMax: b.w.mix.lagMax, FlightInputs: -1}, func() time.Duration { return b.lease })
 	b.w.check.must(err)
 	b.groups = newGroupShell(b)
+	b.planner = partition.NewPlanner(b.id, b.dir)
 	b.recoverAll()
-	if b.w.opts.Plant == PlantEarlyStart {
-		b.reconcile(b.image)
+	if me, ok := b.image.Broker(b.id); ok && b.w.opts.Plant == PlantEarlyStart {
+		b.reconcile(b.image, me.Epoch)
 	}
 	b.later(b.w.between(5*time.Millisecond, 300*time.Millisecond), b.register)
 	b.later(heartbeatEvery, b.beat)
-}
-
-// recoverAll opens every log that the disk holds. One that is damaged is reported at the registration.
-func (b *broker) recoverAll() {
-	for _, tp := range b.w.partitions {
-		dir := b.opener.Dir(tp)
-		id, err := segment.ReadIdentity(b.disk.mem, dir)
-		if err != nil {
-			continue // never created, or a creation that the power cut undid
-		}
-		if b.open(tp, id) == nil {
-			b.damaged = append(b.damaged, tp)
-		}
-	}
-}
-
-// open opens one replica; nil when its log cannot be opened.
-func (b *broker) open(tp cluster.TopicPartition, id segment.Identity) *replica {
-	s, err := b.opener.Open(tp, id)
-	if err != nil {
-		b.w.check.damaged(b, tp, err)
-		return nil
-	}
-	r := &replica{b: b, tp: tp, Standalone: s}
-	r.at = s.Status()
-	b.w.check.recovered(r)
-	b.parts = append(b.parts, r)
-	slices.SortFunc(b.parts, func(a, c *replica) int { return a.tp.Compare(c.tp) })
-	return r
 }
 
 // replica finds a local replica, nil when there is none.
@@ -168,10 +149,10 @@ func (b *broker) register() {
 	attempt, life := b.attempt, b.life
 	cmd := cluster.RegisterBroker{
 		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: cluster.IncarnationID{2, byte(b.id + 1), byte(b.life), byte(b.life >> 8)}, MinLevel: 1, MaxLevel: 1},
-		PreviousEpoch: b.previous, Damaged: slices.Clone(b.damaged),
+		PreviousEpoch: b.previous, Damaged: slices.Clone(b.suspect),
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
-		cmd.PreviousEpoch = b.epoch // this life goes on
+		cmd.PreviousEpoch = cluster.NoBrokerEpoch // this life goes on: there was no stop that a marker could speak of
 	}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.propose(cmd, func(res cluster.Result, failed bool) {
@@ -212,7 +193,7 @@ func (b *broker) beat() {
 		return
 	}
 	sent, epoch, life, offline := b.w.now, b.epoch, b.life, slices.Clone(b.offline)
-	hb := driver.Heartbeat{Broker: b.id, Epoch: epoch, Applied: b.image.Index(), WantDrain: b.draining, Offline: offline}
+	hb := driver.Heartbeat{Broker: b.id, Epoch: epoch, Applied: b.handled, WantDrain: b.draining, Offline: offline}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.heartbeat(hb, func(reply driver.HeartbeatReply) {
 			b.w.net.send(controllerNode, b.node(), func() {
@@ -251,31 +232,9 @@ func (b *broker) learn(image *cluster.Image) {
 		return
 	}
 	b.image = image
-	// Nothing is done before the image has the present registration: no broker acts as an earlier life of itself.
 	if me, ok := image.Broker(b.id); ok && me.Epoch == b.epoch {
-		b.reconcile(image)
+		b.reconcile(image, b.epoch)
 		b.groups.learn(image)
-	}
-}
-
-// reconcile brings the partitions what the metadata says of them.
-func (b *broker) reconcile(image *cluster.Image) {
-	for _, tp := range b.w.partitions {
-		state, ok := image.Partition(tp)
-		if !ok || !state.HasReplica(b.id) || slices.Contains(b.damaged, tp) {
-			continue
-		}
-		r := b.replica(tp)
-		if r == nil {
-			topic, _ := image.Topic(tp.Topic)
-			r = b.open(tp, segment.Identity{TopicID: tp.Topic, Topic: topic.Name, Partition: tp.Partition, ClusterID: image.ClusterID().String()})
-		}
-		if r == nil {
-			b.Offline(tp, errDisk)
-			b.damaged = append(b.damaged, tp)
-			continue
-		}
-		r.inform(image, state)
 	}
 }
 
@@ -356,7 +315,7 @@ func (b *broker) Ack(tp cluster.TopicPartition, epoch record.LeaderEpoch, p part
 // Alter implements partition.Outputs: the proposal goes to the controller; its answer, or that there is none in time, comes back once.
 func (b *broker) Alter(change cluster.ISRChange) {
 	change.ISR = slices.Clone(change.ISR)
-	b.w.note("alter", int64(b.id), int64(change.Partition.Partition), int64(change.PartitionEpoch), int64(len(change.ISR)))
+	b.w.note("alter", int64(b.id), b.w.key(change.Partition), int64(change.PartitionEpoch), int64(len(change.ISR)))
 	answered := false
 	answer := func(item cluster.ItemResult) {
 		if answered {
@@ -394,7 +353,7 @@ func (b *broker) Alter(change cluster.ISRChange) {
 
 // Offline implements partition.Outputs.
 func (b *broker) Offline(tp cluster.TopicPartition, reason error) {
-	b.w.note("offline", int64(b.id), int64(tp.Partition))
+	b.w.note("offline", int64(b.id), b.w.key(tp))
 	if strings.Contains(reason.Error(), "invariant") {
 		b.w.check.fail("broker %d: %v", b.id, reason)
 	}
@@ -403,9 +362,3 @@ func (b *broker) Offline(tp cluster.TopicPartition, reason error) {
 		b.offline = append(b.offline, tp)
 	}
 }
-
-// Removed implements partition.Outputs. No replica is removed here yet.
-func (b *broker) Removed([]cluster.Tombstone) {}
-
-// Parked implements partition.Outputs.
-func (b *broker) Parked([]string) {}

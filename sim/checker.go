@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/moldau-log/moldau/cluster"
-	"github.com/moldau-log/moldau/partition"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -15,14 +14,28 @@ import (
 type checker struct {
 	w         *World
 	violation string
-	ledgers   []ledger // by partition number
-	values    []value  // by number; 0 is unused
+	ledgers   map[cluster.TopicPartition]*ledger // of all that ever were
+	values    []value                            // by number; 0 is unused
 	leaders   map[leadership]incarnation
 	down      map[place]reached
 }
 
-// ledger is what is known to be committed in one partition, by offset.
-type ledger struct{ slots []slot }
+// ledger is what is known about one partition, and to be committed there, by offset.
+type ledger struct {
+	tp    cluster.TopicPartition
+	topic *topic
+	slots []slot
+	// start is up to where somebody has, or may have, deleted records.
+	start record.Offset
+	// gone says that the metadata has deleted the partition: nothing is promised any more.
+	gone bool
+	// inFlight counts produce requests under way.
+	inFlight int
+	// latest is the largest answer to "latest" that anybody has received.
+	latest record.Offset
+	// acked is the end of the newest acknowledged write that anybody has heard of.
+	acked record.Offset
+}
 
 // slot is one committed record: acknowledged, read, or below a watermark.
 type slot struct {
@@ -35,7 +48,8 @@ type slot struct {
 type value struct {
 	tp       cluster.TopicPartition
 	producer *producer
-	refused  bool // for certain not appended
+	refused  bool  // for certain not appended
+	sentMs   int64 // its timestamp
 	placed   bool
 	at       record.Offset // once it is committed
 }
@@ -60,7 +74,7 @@ type place struct {
 type reached struct{ end, flushed record.Offset }
 
 func newChecker(w *World) *checker {
-	return &checker{w: w, ledgers: make([]ledger, w.mix.partitions), values: make([]value, 1), leaders: map[leadership]incarnation{}, down: map[place]reached{}}
+	return &checker{w: w, ledgers: map[cluster.TopicPartition]*ledger{}, values: make([]value, 1), leaders: map[leadership]incarnation{}, down: map[place]reached{}}
 }
 
 // fail notes the first violation; the history ends with it.
@@ -84,7 +98,7 @@ func (c *checker) must(err error) {
 func (c *checker) newValues(p *producer, count int64) int64 {
 	first := int64(len(c.values))
 	for range count {
-		c.values = append(c.values, value{tp: p.tp, producer: p})
+		c.values = append(c.values, value{tp: p.tp, producer: p, sentMs: wallStartMs + c.w.now.Milliseconds()})
 	}
 	return first
 }
@@ -93,7 +107,7 @@ func (c *checker) newValues(p *producer, count int64) int64 {
 func (c *checker) refused(first, count int64) {
 	for i := first; i < first+count; i++ {
 		if c.values[i].placed {
-			c.fail("I4: %d of partition %d is refused, and at %d", i, c.values[i].tp.Partition, c.values[i].at)
+			c.fail("I4: %d of %s is refused, and at %d", i, c.w.named(c.values[i].tp), c.values[i].at)
 		}
 		c.values[i].refused = true
 	}
@@ -102,7 +116,7 @@ func (c *checker) refused(first, count int64) {
 // acknowledged notes what a client was told to be safe (I1).
 func (c *checker) acknowledged(tp cluster.TopicPartition, base record.Offset, first, count int64) {
 	if base < 0 {
-		c.fail("I1: %d of partition %d is acknowledged at %d", first, tp.Partition, base)
+		c.fail("I1: %d of %s is acknowledged at %d", first, c.w.named(tp), base)
 		return
 	}
 	for i := range count {
@@ -113,18 +127,18 @@ func (c *checker) acknowledged(tp cluster.TopicPartition, base record.Offset, fi
 // commit notes that a value is at an offset for ever, or finds that it cannot be.
 func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int64, sum uint64, who string) {
 	if number <= 0 || number >= int64(len(c.values)) || c.values[number].tp != tp {
-		c.fail("I4: %s %d at %d of partition %d, which was never sent there", who, number, at, tp.Partition)
+		c.fail("I4: %s %d at %d of %s, which was never sent there", who, number, at, c.w.named(tp))
 		return
 	}
 	v := &c.values[number]
 	if v.refused {
-		c.fail("I4: %s %d at %d of partition %d, which was refused", who, number, at, tp.Partition)
+		c.fail("I4: %s %d at %d of %s, which was refused", who, number, at, c.w.named(tp))
 	}
-	if v.placed && v.at != at {
-		c.fail("I5: %s %d at %d of partition %d, and it is at %d", who, number, at, tp.Partition, v.at)
+	l := c.ledgers[tp]
+	if v.placed && v.at != at && v.at >= l.start {
+		c.fail("I5: %s %d at %d of %s, and it is at %d", who, number, at, c.w.named(tp), v.at)
 	}
 	v.placed, v.at = true, at
-	l := &c.ledgers[tp.Partition]
 	for record.Offset(len(l.slots)) <= at {
 		l.slots = append(l.slots, slot{})
 	}
@@ -133,11 +147,11 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 	case !s.known:
 		*s = slot{known: true, value: number, sum: sum}
 	case s.value != number:
-		c.fail("I2: %s %d at %d of partition %d, where %d is committed", who, number, at, tp.Partition, s.value)
+		c.fail("I2: %s %d at %d of %s, where %d is committed", who, number, at, c.w.named(tp), s.value)
 	case s.sum == 0:
 		s.sum = sum
 	case sum != 0 && s.sum != sum:
-		c.fail("I2: %s other bytes around %d at %d of partition %d", who, number, at, tp.Partition)
+		c.fail("I2: %s other bytes around %d at %d of %s", who, number, at, c.w.named(tp))
 	}
 }
 
@@ -146,7 +160,7 @@ func (c *checker) committedBatch(tp cluster.TopicPartition, b record.Batch, who 
 	sum, at := sumOf(b.Bytes()), b.BaseOffset()
 	for r, err := range b.All(maxDecompress) {
 		if err != nil {
-			c.fail("I10: %s a bad batch at %d of partition %d: %v", who, b.BaseOffset(), tp.Partition, err)
+			c.fail("I10: %s a bad batch at %d of %s: %v", who, b.BaseOffset(), c.w.named(tp), err)
 			return
 		}
 		c.commit(tp, at, numberOf(r.Value), sum, who)
@@ -170,208 +184,49 @@ func numberOf(v []byte) int64 {
 	return n
 }
 
-// turned looks at a replica after each of its turns.
-func (c *checker) turned(r *replica, before *partition.Status) {
-	now := &r.at
-	leads := now.Role == partition.RoleLeader
-	goesOn := leads && before.Role == partition.RoleLeader && now.LeaderEpoch == before.LeaderEpoch
-	if now.LogEnd < before.LogEnd {
-		c.w.cov.Truncations++
-		c.w.note("truncated", int64(r.b.id), int64(r.tp.Partition), int64(before.LogEnd), int64(now.LogEnd))
-		if now.LogEnd < before.HighWatermark {
-			c.fail("I2: broker %d cuts partition %d to %d, below its watermark %d", r.b.id, r.tp.Partition, now.LogEnd, before.HighWatermark)
-		}
-	}
-	if goesOn && now.HighWatermark < before.HighWatermark {
-		c.fail("I9: the watermark of leader %d of partition %d falls from %d to %d", r.b.id, r.tp.Partition, before.HighWatermark, now.HighWatermark)
-	}
-	if now.Role != before.Role || now.LeaderEpoch != before.LeaderEpoch {
-		c.w.note("role", int64(r.b.id), int64(r.tp.Partition), int64(now.Role), int64(now.LeaderEpoch), int64(now.LogEnd), int64(now.HighWatermark))
-	}
-	if goesOn && now.HighWatermark > before.HighWatermark {
-		c.onDisk(r)
-	}
-	if leads && !goesOn {
-		c.leads(r)
-		c.complete(r)
-	}
-	if int64(now.HighWatermark) > r.seen && (leads || now.Role == partition.RoleFollower) {
-		c.compare(r)
-	}
-}
-
-// onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it.
-func (c *checker) onDisk(r *replica) {
-	for _, id := range r.at.ISR {
-		b := c.w.brokers[id]
-		m := b.replica(r.tp)
-		if b.up && m != nil && m.at.LeaderEpoch == r.at.LeaderEpoch && m.at.Role != partition.RoleOffline && m.at.Flushed < r.at.HighWatermark {
-			c.fail("I1: the watermark of leader %d of partition %d is %d, broker %d is in sync and has flushed %d",
-				r.b.id, r.tp.Partition, r.at.HighWatermark, id, m.at.Flushed)
+// applied looks at what an entry of the metadata log has changed.
+func (c *checker) applied(before, after *cluster.Image, cmd cluster.Command) {
+	for change := range cluster.Diff(before, after).Partitions() {
+		switch {
+		case change.Old == nil:
+			c.w.partitionCreated(change.Key, after)
+		case change.New == nil:
+			c.w.partitionDeleted(change.Key)
+		default:
+			c.partitionChanged(c.ledgers[change.Key], change.Old, change.New)
+			c.reassigned(after, change, cmd)
 		}
 	}
 }
 
-// leads notes which life of which broker leads in a leader epoch: no other may (I8).
-func (c *checker) leads(r *replica) {
-	key, who := leadership{r.tp, r.at.LeaderEpoch}, incarnation{r.b.id, r.b.life}
-	if other, ok := c.leaders[key]; ok && other != who {
-		c.fail("I8: in leader epoch %d partition %d is led by broker %d in life %d and by broker %d in life %d",
-			key.epoch, r.tp.Partition, other.id, other.life, who.id, who.life)
+// partitionChanged looks at a new state of a partition.
+func (c *checker) partitionChanged(l *ledger, old, now *cluster.Partition) {
+	l.start = max(l.start, now.LogStart)
+	if now.LeaderEpoch > old.LeaderEpoch && now.Leader != cluster.NoBroker {
+		c.w.cov.Elections++
 	}
-	c.leaders[key] = who
+	if len(now.ISR) < len(old.ISR) && l.inFlight > 0 {
+		c.w.cov.ShrinksInFlight++
+	}
+	if len(now.ISR) > len(old.ISR) {
+		c.w.cov.Expansions++
+	}
+	c.w.note("partition", c.w.key(l.tp), int64(now.Leader), int64(now.LeaderEpoch), int64(now.PartitionEpoch), int64(len(now.ISR)), int64(len(now.ELR)))
 }
 
-// complete checks that the leader of the newest epoch has everything that is committed (I1).
-func (c *checker) complete(r *replica) {
-	p, ok := c.w.meta.state.Image().Partition(r.tp)
-	if !ok || p.LeaderEpoch != r.at.LeaderEpoch {
-		return // it is about to learn that it does not lead any more
-	}
-	has := map[record.Offset]slot{}
-	reader := r.Reader()
-	for from := record.Offset(0); from < r.at.LogEnd; {
-		bytes, end, _, _, err := reader.ReadReplica(from, maxFetchBytes)
-		if err != nil || bytes == nil {
-			c.fail("unexpected: leader %d cannot read partition %d at %d: %v", r.b.id, r.tp.Partition, from, err)
-			return
-		}
-		raw, err := bytes.AppendTo(nil)
-		bytes.Release()
-		c.must(err)
-		c.must(record.Split(raw, func(b record.Batch) error {
-			at, sum := b.BaseOffset(), sumOf(b.Bytes())
-			for rec, err := range b.All(maxDecompress) {
-				if err != nil {
-					return err
-				}
-				has[at] = slot{known: true, value: numberOf(rec.Value), sum: sum}
-				at++
-			}
-			return nil
-		}))
-		from = end
-	}
-	for at, want := range c.ledgers[r.tp.Partition].slots {
-		got := has[record.Offset(at)]
-		if want.known && (!got.known || got.value != want.value || (want.sum != 0 && got.sum != want.sum)) {
-			c.fail("I1: leader %d of epoch %d of partition %d lacks %d at %d: it has %d, and ends at %d",
-				r.b.id, r.at.LeaderEpoch, r.tp.Partition, want.value, at, got.value, r.at.LogEnd)
-			return
-		}
-	}
-}
-
-// compare reads what is new below a replica's watermark: it is committed, the same everywhere (I2).
-func (c *checker) compare(r *replica) {
-	r.seen = int64(c.walk(r, record.Offset(r.seen), func(b record.Batch) {
-		c.committedBatch(r.tp, b, fmt.Sprintf("broker %d has", r.b.id))
-	}))
-}
-
-// walk reads a replica up to its watermark and returns how far it came.
-func (c *checker) walk(r *replica, from record.Offset, each func(record.Batch)) record.Offset {
-	for from < r.at.HighWatermark {
-		res := r.Read(partition.ReadRequest{Offset: from, MaxBytes: maxFetchBytes, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch, Follower: true})
-		if res.Code != cluster.CodeNone || res.Slice.Len() == 0 {
-			c.fail("unexpected: broker %d cannot read partition %d at %d of %d: %s %v", r.b.id, r.tp.Partition, from, r.at.HighWatermark, res.Code, res.Err)
-			return from
-		}
-		raw, err := res.Slice.AppendTo(nil)
-		res.Slice.Release()
-		c.must(err)
-		c.must(record.Split(raw, func(b record.Batch) error {
-			each(b)
-			from = max(from, b.NextOffset())
-			return nil
-		}))
-		if c.failed() {
-			return from
-		}
-	}
-	return from
-}
-
-// goingDown remembers how far the logs of a host were that loses power.
-func (c *checker) goingDown(b *broker) {
-	for _, r := range b.parts {
-		if r.at.Role != partition.RoleOffline {
-			c.down[place{b.id, r.tp}] = reached{end: r.at.LogEnd, flushed: r.at.Flushed}
-		}
-	}
-}
-
-// recovered compares a log after a power cut with what it was: what was flushed is there.
-func (c *checker) recovered(r *replica) {
-	key := place{r.b.id, r.tp}
-	was, ok := c.down[key]
-	delete(c.down, key)
-	if !ok {
+// reassigned looks at what a reassignment does: it never makes an ISR smaller than min.insync.replicas by its own doing (case 53).
+func (c *checker) reassigned(image *cluster.Image, change cluster.Change[cluster.TopicPartition, *cluster.Partition], cmd cluster.Command) {
+	switch cmd.(type) {
+	case cluster.Reassign, cluster.FinishReassign:
+	default:
 		return
 	}
-	c.w.note("recovered", int64(r.b.id), int64(r.tp.Partition), int64(r.at.LogEnd), int64(was.end), int64(was.flushed))
-	if r.at.LogEnd < was.end {
-		c.w.cov.CrashesWithLoss++
+	old, now := change.Old, change.New
+	if len(old.Adding)+len(old.Removing) > 0 && len(now.Adding)+len(now.Removing) == 0 {
+		c.w.cov.Reassignments++
 	}
-	if r.at.LogEnd < was.flushed {
-		c.fail("I1: broker %d had flushed partition %d to %d, after the power cut it ends at %d", r.b.id, r.tp.Partition, was.flushed, r.at.LogEnd)
-	}
-}
-
-// damaged is for a log that cannot be opened: these disks lose what was not synced, and never anything else.
-func (c *checker) damaged(b *broker, tp cluster.TopicPartition, err error) {
-	c.fail("I1: broker %d cannot open its log of partition %d: %v", b.id, tp.Partition, err)
-}
-
-// applied looks at what an entry of the metadata log has changed.
-func (c *checker) applied(before, after *cluster.Image) {
-	for _, tp := range c.w.partitions {
-		old, ok := before.Partition(tp)
-		now, _ := after.Partition(tp)
-		if !ok || old == now {
-			continue
-		}
-		if now.LeaderEpoch > old.LeaderEpoch && now.Leader != cluster.NoBroker {
-			c.w.cov.Elections++
-		}
-		if len(now.ISR) < len(old.ISR) && c.w.load != nil && c.w.load.inFlight[tp.Partition] > 0 {
-			c.w.cov.ShrinksInFlight++
-		}
-		if len(now.ISR) > len(old.ISR) {
-			c.w.cov.Expansions++
-		}
-		c.w.note("partition", int64(tp.Partition), int64(now.Leader), int64(now.LeaderEpoch), int64(now.PartitionEpoch), int64(len(now.ISR)), int64(len(now.ELR)))
-	}
-}
-
-// finish looks at the healed cluster: all replicas are byte-identical and hold exactly what is committed, each producer's records in its order.
-func (c *checker) finish() {
-	for _, tp := range c.w.partitions {
-		p, _ := c.w.meta.state.Image().Partition(tp)
-		for _, id := range p.Replicas {
-			last := map[*producer]int64{}
-			c.walk(c.w.brokers[id].replica(tp), 0, func(b record.Batch) {
-				c.committedBatch(tp, b, fmt.Sprintf("after healing broker %d has", id))
-				for r, err := range b.All(maxDecompress) {
-					c.must(err)
-					n := numberOf(r.Value)
-					if n <= 0 || n >= int64(len(c.values)) {
-						return // reported already
-					}
-					who := c.values[n].producer
-					if n <= last[who] {
-						c.fail("I3: on broker %d %d of partition %d comes after %d of the same producer", id, n, tp.Partition, last[who])
-					}
-					last[who] = n
-				}
-			})
-		}
-		c.complete(c.w.brokers[p.Leader].replica(tp))
-		for at, s := range c.ledgers[tp.Partition].slots {
-			if !s.known {
-				c.fail("I2: nothing is known of offset %d of partition %d, below the watermark", at, tp.Partition)
-				break
-			}
-		}
+	topic, _ := image.Topic(change.Key.Topic)
+	if min := image.MinISR(topic, now); len(now.ISR) < min && len(now.ISR) < len(old.ISR) {
+		c.fail("I1: a reassignment takes the ISR of %s from %v to %v, below min.insync.replicas %d", c.w.named(change.Key), old.ISR, now.ISR, min)
 	}
 }

@@ -74,6 +74,9 @@ func (c *consumer) again(attempt int) {
 		return
 	}
 	c.attempt++ // whatever comes for the old attempt is too late
+	if c.to.ended() {
+		return
+	}
 	c.l.w.after(c.l.w.between(2*time.Millisecond, 60*time.Millisecond), c.fetch)
 }
 
@@ -81,11 +84,14 @@ func (c *consumer) again(attempt int) {
 func (c *consumer) answered(res fetched) {
 	w := c.l.w
 	switch {
+	case res.Code == cluster.CodeOffsetOutOfRange && c.position < c.to.ledger().start:
+		c.reset(res.LogStart)
+		return
 	case res.Code == cluster.CodeOffsetOutOfRange && res.leader:
-		w.check.fail("I1: the leader of partition %d in epoch %d ends at %d, %d was read", c.tp.Partition, res.asked, res.LogEnd, c.position)
+		w.check.fail("I1: the leader of %s in epoch %d ends at %d, %d was read", w.named(c.tp), res.asked, res.LogEnd, c.position)
 		return
 	case res.Code == cluster.CodeNone && res.Diverged:
-		w.check.fail("I1: partition %d diverges at %+v from what was read up to %d of epoch %d", c.tp.Partition, res.Divergence, c.position, c.lastEpoch)
+		w.check.fail("I1: %s diverges at %+v from what was read up to %d of epoch %d", w.named(c.tp), res.Divergence, c.position, c.lastEpoch)
 		return
 	case res.Code != cluster.CodeNone:
 		c.to.refresh()
@@ -94,21 +100,36 @@ func (c *consumer) answered(res fetched) {
 		return
 	}
 	w.cov.Reads++
-	w.note("read", int64(c.tp.Partition), int64(c.position), int64(len(res.bytes)))
+	w.note("read", w.key(c.tp), int64(c.position), int64(len(res.bytes)))
 	err := record.Split(res.bytes, func(b record.Batch) error {
 		if err := b.VerifyCRC(); err != nil {
-			w.check.fail("I10: partition %d at %d: %v", c.tp.Partition, b.BaseOffset(), err)
+			w.check.fail("I10: %s at %d: %v", w.named(c.tp), b.BaseOffset(), err)
+		}
+		if b.BaseOffset() > c.position {
+			w.check.fail("I1: a consumer of %s asks for %d and is given %d", w.named(c.tp), c.position, b.BaseOffset())
 		}
 		if b.NextOffset() > res.HighWatermark {
-			w.check.fail("I6: partition %d: read to %d, the watermark is %d", c.tp.Partition, b.NextOffset(), res.HighWatermark)
+			w.check.fail("I6: %s: read to %d, the watermark is %d", w.named(c.tp), b.NextOffset(), res.HighWatermark)
 		}
 		w.check.committedBatch(c.tp, b, "a consumer read")
 		c.position, c.lastEpoch = max(c.position, b.NextOffset()), b.LeaderEpoch()
 		return nil
 	})
 	if err != nil {
-		w.check.fail("I10: partition %d at %d: %v", c.tp.Partition, c.position, err)
+		w.check.fail("I10: %s at %d: %v", w.named(c.tp), c.position, err)
 	}
+}
+
+// reset goes to the log start, because the records at the position were deleted.
+func (c *consumer) reset(start record.Offset) {
+	w := c.l.w
+	if start <= c.position || start > c.to.ledger().start {
+		w.check.fail("I1: %s is said to start at %d; %d was asked for, and deleted is what lies below %d", w.named(c.tp), start, c.position, c.to.ledger().start)
+		return
+	}
+	w.cov.OutOfRange++
+	w.note("reset", w.key(c.tp), int64(c.position), int64(start))
+	c.position, c.lastEpoch = start, record.NoEpoch
 }
 
 // read is a broker's door for a fetch; false for no answer.
@@ -145,11 +166,14 @@ type asker struct {
 // ask asks once. By then nobody may have been told of a higher offset (I9).
 func (a *asker) ask() {
 	w, tp := a.l.w, a.to.tp
+	if a.to.ended() {
+		return
+	}
 	a.attempt++
 	if w.chance(40) {
 		a.to.refresh()
 	}
-	attempt, floor := a.attempt, a.l.latest[tp.Partition]
+	attempt, floor := a.attempt, a.to.ledger().latest
 	b, epoch := a.to.leader, a.to.epoch
 	failed := func() {
 		if a.attempt == attempt {
@@ -170,11 +194,11 @@ func (a *asker) ask() {
 				return
 			}
 			w.cov.Latest++
-			w.note("latest", int64(tp.Partition), int64(res.Offset))
+			w.note("latest", w.key(tp), int64(res.Offset))
 			if res.Offset < floor {
-				w.check.fail("I9: broker %d says that partition %d ends at %d in epoch %d, earlier it was %d", b.id, tp.Partition, res.Offset, epoch, floor)
+				w.check.fail("I9: broker %d says that %s ends at %d in epoch %d, earlier it was %d", b.id, w.named(tp), res.Offset, epoch, floor)
 			}
-			a.l.latest[tp.Partition] = max(a.l.latest[tp.Partition], res.Offset)
+			a.to.ledger().latest = max(a.to.ledger().latest, res.Offset)
 		})
 	}, failed)
 	w.after(w.between(20*time.Millisecond, 150*time.Millisecond), a.ask)

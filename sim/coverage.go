@@ -13,6 +13,7 @@ type Coverage struct {
 	Retries         int // produce requests sent again
 	Duplicates      int // of those, answered from memory
 	Reads           int // answers with records
+	OutOfRange      int // answers to who asks for deleted records
 	Latest          int // answers to "latest"
 	Elections       int
 	ShrinksInFlight int // ISR shrinks while writes were under way
@@ -51,6 +52,18 @@ type Coverage struct {
 	MemberPauses        int
 	GroupAppends        int
 	GroupAppendsUnknown int
+
+	// The life of topics and brokers.
+	Errands                                                   int // wishes of administrators that were carried out and answered
+	PartitionsAdded                                           int
+	Trims                                                     int // DeleteRecords
+	ConfigChanges                                             int
+	ReassignmentsBegun, ReassignmentsCancelled, Reassignments int // Reassignments: ended
+	PreferredElections                                        int
+	Retentions                                                int // log starts moved by retention
+	PartitionsDeleted                                         int
+	ReplicasRemoved                                           int // for a tombstone
+	ReplicasParked                                            int // of which the metadata does not know
 }
 
 // Add adds the counts of another history.

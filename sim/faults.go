@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"time"
 
 	"github.com/moldau-log/moldau/controller/driver"
@@ -9,14 +10,15 @@ import (
 
 // mixture is what one history is made of. Each seed draws its own, so that some histories are all power cuts and some are all network (swarm).
 type mixture struct {
-	brokers, partitions int
-	segmentBytes        int
-	lagMax              time.Duration
-	overrun             int             // in 1000 frames, refused by a full inbox
-	every               time.Duration   // between faults, at most
-	weights             []int           // of each fault, in the order of faultKinds
-	flushTime           []time.Duration // of each broker's disk, at most
-	faultTime           time.Duration   // how long faults go on
+	brokers    int
+	topics     []topicPlan
+	lagMax     time.Duration
+	overrun    int             // in 1000 frames, refused by a full inbox
+	every      time.Duration   // between faults, at most
+	adminEvery time.Duration   // between wishes of administrators, at most; 0 for none
+	weights    []int           // of each fault, in the order of faultKinds
+	flushTime  []time.Duration // of each broker's disk, at most
+	faultTime  time.Duration   // how long faults go on
 }
 
 // faultKind is one thing that can go wrong.
@@ -24,6 +26,8 @@ type faultKind struct {
 	name string
 	rare bool // what everybody forgets at once ends many other stories
 	do   func(w *World, b *broker)
+	// admin says that it is no fault but a wish of an administrator, which comes at a pace of its own.
+	admin bool
 }
 
 // faultKinds lists what can go wrong. A new one goes to the end of its list, so that the lists keep their order.
@@ -51,23 +55,27 @@ func faultKinds() []faultKind {
 			}
 		}},
 		{name: "power-cut-while-flushing", rare: true, do: func(w *World, _ *broker) { w.cutWhileFlushing() }},
-	}, groupFaults()...)
+	}, append(groupFaults(), adminKinds()...)...)
 }
 
 // drawMixture chooses a mixture.
 func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	m := mixture{
-		brokers: 3 + s.rng.IntN(2), partitions: 1 + s.rng.IntN(2), segmentBytes: 1024 << s.rng.IntN(5),
-		lagMax: s.between(400*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
+		brokers: 3 + s.rng.IntN(3),
+		lagMax:  s.between(400*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
 		weights: make([]int, len(kinds)), faultTime: cmp.Or(opts.FaultTime, faultTime),
 	}
-	m.brokers, m.partitions = cmp.Or(opts.Brokers, m.brokers), cmp.Or(opts.Partitions, m.partitions)
+	m.brokers = cmp.Or(opts.Brokers, m.brokers)
+	m.topics = drawTopics(s, &m, opts)
 	for i := range m.weights {
 		if s.chance(600) {
 			m.weights[i] = 1 + s.rng.IntN(10)
 		}
 	}
 	m.weights[s.rng.IntN(len(kinds))] += 5
+	if s.chance(750) {
+		m.adminEvery = s.between(300*time.Millisecond, 2*time.Second)
+	}
 	for i, kind := range kinds {
 		if kind.rare {
 			m.weights[i] = (m.weights[i] + 2) / 3
@@ -85,17 +93,40 @@ func (w *World) trouble() {
 		return
 	}
 	w.after(drawBetween(w.chosen, w.mix.every/4, w.mix.every), w.trouble)
+	w.happen(w.chosen, false)
+}
+
+// administer asks for one thing and schedules the next.
+func (w *World) administer() {
+	if !w.faults || w.mix.adminEvery == 0 {
+		return
+	}
+	w.after(drawBetween(w.wished, w.mix.adminEvery/4, w.mix.adminEvery), w.administer)
+	w.happen(w.wished, true)
+}
+
+// happen draws one of the faults, or of the wishes, by their weights.
+func (w *World) happen(from *rand.Rand, admin bool) {
 	total := 0
-	for _, n := range w.mix.weights {
-		total += n
+	for i, n := range w.mix.weights {
+		if w.kinds[i].admin == admin {
+			total += n
+		}
 	}
-	roll := w.chosen.IntN(total)
-	kind := 0
-	for roll >= w.mix.weights[kind] {
-		roll -= w.mix.weights[kind]
-		kind++
+	if total == 0 {
+		return
 	}
-	w.strike(kind, w.brokers[w.chosen.IntN(len(w.brokers))])
+	roll := from.IntN(total)
+	for i, n := range w.mix.weights {
+		if w.kinds[i].admin != admin {
+			continue
+		}
+		if roll < n {
+			w.strike(i, w.brokers[from.IntN(len(w.brokers))])
+			return
+		}
+		roll -= n
+	}
 }
 
 // moveController takes the controller's leadership away, and gives it back later.
@@ -141,7 +172,11 @@ func (w *World) restart(b *broker) {
 
 // leader is who leads some partition, nil for nobody.
 func (w *World) leader() *broker {
-	tp := w.partitions[w.rng.IntN(len(w.partitions))]
+	live := w.live()
+	if len(live) == 0 {
+		return nil
+	}
+	tp := live[w.rng.IntN(len(live))]
 	if p, ok := w.meta.state.Image().Partition(tp); ok && p.Leader >= 0 {
 		return w.brokers[p.Leader]
 	}

@@ -146,7 +146,7 @@ type observer struct{ groupClient }
 func (o *observer) look() {
 	check := o.w.groups.check
 	floor := check.floors(o.group.name)
-	o.ask(group.FetchOffsets{Group: o.group.name, Epoch: group.NoMemberEpoch, Partitions: o.w.partitions}, groupTimeout, func(a groupAnswer) {
+	o.ask(group.FetchOffsets{Group: o.group.name, Epoch: group.NoMemberEpoch, Partitions: o.w.live()}, groupTimeout, func(a groupAnswer) {
 		if a.lost || a.Code != cluster.CodeNone {
 			o.refresh()
 		} else {

@@ -211,7 +211,7 @@ func (sg *simGroup) unsettled() string {
 	if at, ok := view.Group(sg.name); !ok || len(at.Members) != n {
 		return fmt.Sprintf("it has not the %d members that there are: %+v", n, at)
 	}
-	for _, tp := range w.partitions {
+	for _, tp := range w.readByGroups() {
 		if owners[tp] == nil {
 			at, _ := view.Group(sg.name)
 			return fmt.Sprintf("nobody reads partition %d: %+v", tp.Partition, at)

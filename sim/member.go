@@ -140,7 +140,7 @@ func (m *member) read(from group.FetchedOffset) {
 	}
 	m.owned = append(m.owned, h)
 	slices.SortFunc(m.owned, func(a, b *holding) int { return a.tp.Compare(b.tp) })
-	m.w.note("reads", int64(m.number), int64(h.tp.Partition), int64(h.position))
+	m.w.note("reads", int64(m.number), m.w.key(h.tp), int64(h.position))
 	h.fetch()
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -67,7 +68,13 @@ func (m *metadata) commit() {
 	before, groups := m.state.Image(), m.state.Groups()
 	res := m.state.Apply(before.Index()+1, p.cmd)
 	m.w.note("apply", int64(res.Index), int64(res.Code), commandKind(p.cmd))
-	m.w.check.applied(before, m.state.Image())
+	switch cmd := p.cmd.(type) {
+	case cluster.AlterConfigs:
+		m.w.note(fmt.Sprint("configs of ", cmd.Resource.Name, cmd.Ops))
+	case cluster.Reassign:
+		m.w.note(fmt.Sprint("reassign ", m.w.named(cmd.Partition), " to ", cmd.Replicas))
+	}
+	m.w.check.applied(before, m.state.Image(), p.cmd)
 	m.w.groups.logged(p.cmd, res, before, groups)
 	tell := func() {
 		if p.done != nil {
@@ -226,6 +233,16 @@ func commandKind(cmd cluster.Command) int64 {
 		return 7
 	case cluster.GroupAppend:
 		return 8
+	case cluster.CreateTopic, cluster.DeleteTopic, cluster.AddPartitions, cluster.ConfirmRemoved:
+		return 9
+	case cluster.AlterConfigs:
+		return 10
+	case cluster.Reassign, cluster.FinishReassign:
+		return 11
+	case cluster.SetLogStart:
+		return 12
+	case cluster.UnregisterBroker:
+		return 13
 	}
 	return 0
 }

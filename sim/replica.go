@@ -8,6 +8,9 @@ import (
 	"github.com/moldau-log/moldau/replication"
 )
 
+// maintainEvery is how often a replica is maintained, at most. The product takes a minute.
+const maintainEvery = 600 * time.Millisecond
+
 // replica is one open partition with the loop around it: an inbox whose inputs are taken in turns, the deadline, and the flush under way. It stands
 // in for partition.Runner.
 type replica struct {
@@ -19,9 +22,13 @@ type replica struct {
 	acks    []replication.FollowerAck // the newest of each follower
 	turning bool
 	armed   time.Duration // for when a tick is scheduled, 0 for none
-	// told is what the metadata last said here: the state and the brokers of its replicas.
+	// told is what the metadata last said here, image where it said so.
 	told  *cluster.Partition
-	peers []*cluster.Broker
+	image *cluster.Image
+	// imageBefore is image as of the turn before.
+	imageBefore *cluster.Image
+	// halted replicas take part in nothing any more: they are about to be closed, and then closed.
+	halted, closed bool
 
 	at partition.Status // after the last turn
 	// seen is up to where the checker has compared this replica with what is committed.
@@ -30,6 +37,9 @@ type replica struct {
 
 // post puts something into the inbox. All that has come by the next turn is taken together.
 func (r *replica) post(what func()) {
+	if r.closed {
+		return
+	}
 	r.inbox = append(r.inbox, what)
 	r.wake()
 }
@@ -38,7 +48,7 @@ func (r *replica) post(what func()) {
 func (r *replica) step(in replication.Input) { r.post(func() { r.Step(in) }) }
 
 func (r *replica) wake() {
-	if !r.turning {
+	if !r.turning && !r.closed {
 		r.turning = true
 		r.b.later(r.b.w.between(0, 200*time.Microsecond), r.turn)
 	}
@@ -56,23 +66,41 @@ func (r *replica) ack(a replication.FollowerAck) {
 	r.acks = append(r.acks, a)
 }
 
-// inform posts what is new in the metadata about the partition.
-func (r *replica) inform(image *cluster.Image, state *cluster.Partition) {
-	changed := r.told != state || len(r.peers) != len(state.Replicas)
-	peers := make([]*cluster.Broker, len(state.Replicas))
-	for i, id := range state.Replicas {
-		peers[i], _ = image.Broker(id)
-		changed = changed || r.peers[i] != peers[i]
-	}
-	if changed {
-		r.told, r.peers = state, peers
-		r.post(func() { r.Inform(image) })
-	}
+// inform posts what the metadata says about the partition.
+func (r *replica) inform(image *cluster.Image) {
+	r.post(func() {
+		if state, ok := image.Partition(r.tp); ok {
+			r.told, r.image = state, image
+		}
+		r.Inform(image)
+	})
 }
+
+// maintainLater schedules retention, the expiry of producers and a checkpoint, again and again.
+func (r *replica) maintainLater() {
+	r.b.later(r.b.w.between(maintainEvery/2, maintainEvery), func() {
+		if !r.halted {
+			r.post(r.Maintain)
+			r.maintainLater()
+		}
+	})
+}
+
+// halt ends the replica's part in replication: whoever waits is answered. Flushes may still be under way.
+func (r *replica) halt() {
+	r.post(func() {
+		r.Stop()
+		r.halted = true
+	})
+}
+
+// atRest reports whether a halted replica may be closed.
+func (r *replica) atRest() bool { return r.halted && !r.turning && !r.Flushing() }
 
 // turn takes everything from the inbox.
 func (r *replica) turn() {
 	r.turning = false
+	r.imageBefore = r.image
 	inbox, acks := r.inbox, r.acks
 	r.inbox, r.acks = nil, nil
 	r.Begin(r.b.Now(), r.b.WallMs())

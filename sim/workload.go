@@ -29,33 +29,49 @@ type workload struct {
 	stopping  bool
 	clients   int
 	nextPID   record.ProducerID
-	// inFlight counts produce requests under way, by partition number.
-	inFlight []int
-	// latest is the largest answer to "latest" that anybody has received, by partition number.
-	latest []record.Offset
-	// acked is the end of the newest acknowledged write that anybody has heard of, by partition number.
-	acked []record.Offset
+	admin     node
 }
 
 func newWorkload(w *World) *workload {
-	n := len(w.partitions)
-	l := &workload{w: w, inFlight: make([]int, n), latest: make([]record.Offset, n), acked: make([]record.Offset, n)}
-	for _, tp := range w.partitions {
-		for range producersEach {
-			l.nextPID++
-			l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp)})
-		}
-		if !w.opts.without(partCareless) {
-			l.producers = append(l.producers, &producer{l: l, node: l.client(), tp: tp, careless: true, to: l.route(tp)})
-		}
-		for i, part := range []string{partConsumers, partFollowers} {
-			if w.opts.without(part) {
-				continue
-			}
-			l.consumers = append(l.consumers, &consumer{l: l, node: l.client(), tp: tp, anyReplica: i > 0, lastEpoch: record.NoEpoch, to: l.route(tp)})
-		}
+	l := &workload{w: w}
+	l.admin = l.client()
+	for _, tp := range w.live() {
+		l.attend(tp)
 	}
 	return l
+}
+
+// attend sends clients to a partition: they have heard of it.
+func (l *workload) attend(tp cluster.TopicPartition) {
+	w := l.w
+	start := func(what func()) { w.after(w.between(0, 100*time.Millisecond), what) }
+	add := func(p *producer) {
+		p.l, p.node, p.tp, p.to = l, l.client(), tp, l.route(tp)
+		l.producers = append(l.producers, p)
+		start(p.next)
+	}
+	for range producersEach {
+		l.nextPID++
+		add(&producer{pid: l.nextPID, acks: partition.AcksISR})
+	}
+	if !w.opts.without(partCareless) {
+		add(&producer{careless: true})
+	}
+	for i, part := range []string{partConsumers, partFollowers} {
+		if w.opts.without(part) {
+			continue
+		}
+		c := &consumer{l: l, node: l.client(), tp: tp, anyReplica: i > 0, lastEpoch: record.NoEpoch, to: l.route(tp)}
+		l.consumers = append(l.consumers, c)
+		start(c.fetch)
+	}
+	for range askersEach {
+		if w.opts.without(partAskers) {
+			break
+		}
+		a := &asker{l: l, node: l.client(), to: l.route(tp)}
+		start(a.ask)
+	}
 }
 
 func (l *workload) client() node {
@@ -71,32 +87,14 @@ func (l *workload) nodes() []node {
 	return out
 }
 
-func (l *workload) start() {
-	for _, p := range l.producers {
-		l.w.after(l.w.between(0, 100*time.Millisecond), p.next)
-	}
-	for _, c := range l.consumers {
-		l.w.after(l.w.between(0, 100*time.Millisecond), c.fetch)
-	}
-	for _, tp := range l.w.partitions {
-		for range askersEach {
-			if l.w.opts.without(partAskers) {
-				break
-			}
-			a := &asker{l: l, node: l.client(), to: l.route(tp)}
-			l.w.after(l.w.between(0, 100*time.Millisecond), a.ask)
-		}
-	}
-}
-
 // unfinished says which producer still waits for the fate of a write, empty for none.
 func (l *workload) unfinished() string {
 	if !l.stopping {
 		return "producers go on"
 	}
 	for _, p := range l.producers {
-		if p.op != nil {
-			return fmt.Sprintf("producer %d waits for partition %d: %s", p.pid, p.tp.Partition, p.last)
+		if p.op != nil && !p.to.ended() {
+			return fmt.Sprintf("producer %d waits for %s: %s", p.pid, l.w.named(p.tp), p.last)
 		}
 	}
 	return ""
@@ -105,9 +103,12 @@ func (l *workload) unfinished() string {
 // behind says which consumer has not read everything, empty for none.
 func (l *workload) behind() string {
 	for _, c := range l.consumers {
+		if c.to.ended() {
+			continue
+		}
 		p, _ := l.w.meta.state.Image().Partition(c.tp)
 		if r := l.w.brokers[p.Leader].replica(c.tp); c.position < r.at.HighWatermark {
-			return fmt.Sprintf("a consumer of partition %d is at %d of %d", c.tp.Partition, c.position, r.at.HighWatermark)
+			return fmt.Sprintf("a consumer of %s is at %d of %d", l.w.named(c.tp), c.position, r.at.HighWatermark)
 		}
 	}
 	return ""
@@ -125,6 +126,12 @@ type route struct {
 func (l *workload) route(tp cluster.TopicPartition) route {
 	return route{l: l, tp: tp, leader: l.w.brokers[0], epoch: record.NoEpoch}
 }
+
+// ledger is what everybody together knows of the partition.
+func (r *route) ledger() *ledger { return r.l.w.check.ledgers[r.tp] }
+
+// ended says that the topic was deleted: its clients go home. Until they notice, they try in vain.
+func (r *route) ended() bool { return r.ledger().gone }
 
 // refresh asks some broker for the metadata that it has, which may be old.
 func (r *route) refresh() {
@@ -179,17 +186,17 @@ type operation struct {
 
 // next makes a batch and sends it.
 func (p *producer) next() {
-	if p.l.stopping {
+	if p.l.stopping || p.to.ended() {
 		return
 	}
 	w := p.l.w
 	if p.careless {
 		p.acks = partition.Acks(w.rng.IntN(3))
 	}
-	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.l.acked[p.tp.Partition]}
+	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked}
 	p.op.first = w.check.newValues(p, p.op.count)
 	p.op.batch = p.build()
-	p.l.inFlight[p.tp.Partition]++
+	p.to.ledger().inFlight++
 	p.send()
 }
 
@@ -203,7 +210,7 @@ func (p *producer) build() []byte {
 	b := record.NewBuilder(o)
 	for i := range p.op.count {
 		value := strconv.FormatInt(p.op.first+i, 10) + ":" + strings.Repeat("x", w.rng.IntN(300))
-		b.Append(1_700_000_000_000+w.now.Milliseconds(), nil, []byte(value), nil)
+		b.Append(wallStartMs+w.now.Milliseconds(), nil, []byte(value), nil)
 	}
 	batch, err := b.Build()
 	w.check.must(err)
@@ -243,7 +250,7 @@ func (p *producer) send() {
 func (p *producer) again() {
 	w, op := p.l.w, p.op
 	p.to.refresh()
-	if p.careless {
+	if p.careless || p.to.ended() {
 		p.done()
 		return
 	}
@@ -260,14 +267,14 @@ func (p *producer) again() {
 // done ends the operation and thinks about the next.
 func (p *producer) done() {
 	p.op = nil
-	p.l.inFlight[p.tp.Partition]--
+	p.to.ledger().inFlight--
 	p.l.w.after(p.l.w.between(time.Millisecond, 80*time.Millisecond), p.next)
 }
 
 // answered takes the answer of a broker.
 func (p *producer) answered(res partition.ProduceResult) {
 	w, op := p.l.w, p.op
-	w.note("produced", int64(p.pid), int64(p.tp.Partition), op.first, int64(res.Code), int64(res.BaseOffset))
+	w.note("produced", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset))
 	p.last = res.Code.String()
 	switch res.Code {
 	case cluster.CodeNone:
@@ -281,7 +288,7 @@ func (p *producer) answered(res partition.ProduceResult) {
 		p.again()
 	default:
 		// With one batch in flight, and every earlier one acknowledged, a gap or an unknown producer means that something acknowledged is gone.
-		w.check.fail("I1: producer %d of partition %d is answered %s for sequence %d", p.pid, p.tp.Partition, res.Code, p.seq)
+		w.check.fail("I1: producer %d of %s is answered %s for sequence %d", p.pid, w.named(p.tp), res.Code, p.seq)
 	}
 }
 
@@ -292,14 +299,14 @@ func (p *producer) acknowledged(base record.Offset) {
 	}
 	w.cov.Acknowledged++
 	if base < op.floor {
-		w.check.fail("I3: %d of partition %d is at %d, below %d that was acknowledged before it was sent", op.first, p.tp.Partition, base, op.floor)
+		w.check.fail("I3: %d of %s is at %d, below %d that was acknowledged before it was sent", op.first, w.named(p.tp), base, op.floor)
 	}
 	w.check.acknowledged(p.tp, base, op.first, op.count)
 	if p.pid > 0 {
 		p.seq = p.seq.Next(int32(op.count))
 	}
 	end := base + record.Offset(op.count)
-	p.l.acked[p.tp.Partition] = max(p.l.acked[p.tp.Partition], end)
+	p.to.ledger().acked = max(p.to.ledger().acked, end)
 }
 
 // produce is a broker's door for a batch. A broker without the replica does not lead it.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
-	"github.com/moldau-log/moldau/controller/placement"
 	"github.com/moldau-log/moldau/internal/invariant"
 	"github.com/moldau-log/moldau/internal/meter"
 )
@@ -43,14 +43,17 @@ type Result struct {
 // World is one simulated cluster with its clients.
 type World struct {
 	*scheduler
-	opts       Options
-	kinds      []faultKind
-	mix        mixture
-	cov        Coverage
-	net        *network
-	meta       *metadata
-	brokers    []*broker
+	opts    Options
+	kinds   []faultKind
+	mix     mixture
+	cov     Coverage
+	net     *network
+	meta    *metadata
+	brokers []*broker
+	// partitions are all that ever were, in the order in which they came; topics are theirs, by id.
 	partitions []cluster.TopicPartition
+	topics     map[cluster.TopicID]*topic
+	topicIDs   int // given out
 	meters     *meter.Set
 	check      *checker
 	load       *workload
@@ -58,12 +61,13 @@ type World struct {
 	faults     bool
 	// chosen draws which faults happen when and to whom, and nothing else: what clients do does not change them.
 	chosen *rand.Rand
-	struck []Fault // so far
+	// wished is the same for what administrators ask for; errands is how many of them are under way.
+	wished  *rand.Rand
+	errands int
+	struck  []Fault // so far
 }
 
-var topicID = cluster.TopicID{7}
-
-// replicationFactor is that of the topic; its min.insync.replicas is 2.
+// replicationFactor is the usual one.
 const replicationFactor = 3
 
 // Run plays one history.
@@ -93,7 +97,7 @@ func (w *World) broken(v any) {
 }
 
 func newWorld(opts Options) *World {
-	w := &World{scheduler: newScheduler(opts.Seed, opts.Trace), opts: opts, meters: meter.NewSet(), chosen: rand.New(rand.NewPCG(opts.Seed, 0))}
+	w := &World{scheduler: newScheduler(opts.Seed, opts.Trace), opts: opts, meters: meter.NewSet(), topics: map[cluster.TopicID]*topic{}, chosen: rand.New(rand.NewPCG(opts.Seed, 0)), wished: rand.New(rand.NewPCG(opts.Seed, 1<<63))}
 	w.net = newNetwork(w.scheduler, &w.cov)
 	w.kinds = faultKinds()
 	w.mix = drawMixture(w.scheduler, w.kinds, opts)
@@ -102,9 +106,6 @@ func newWorld(opts Options) *World {
 	w.groups = newGroups(w)
 	for i := range w.mix.brokers {
 		w.brokers = append(w.brokers, newBroker(w, cluster.BrokerID(i)))
-	}
-	for i := range w.mix.partitions {
-		w.partitions = append(w.partitions, cluster.TopicPartition{Topic: topicID, Partition: int32(i)})
 	}
 	return w
 }
@@ -130,23 +131,13 @@ func (w *World) setUp() {
 	if !ready() {
 		w.check.fail("the cluster does not form")
 	}
-	configs := cluster.Configs{{Key: "min.insync.replicas", Value: "2"}, {Key: "segment.bytes", Value: fmt.Sprint(w.mix.segmentBytes)}}
-	if w.opts.Plant == PlantUncleanElection {
-		configs = append(configs, cluster.ConfigEntry{Key: "unclean.leader.election.enable", Value: "true"})
-	}
-	assignment, err := placement.Assign(placement.Request{Brokers: placement.Brokers(w.meta.state.Image()), Partitions: len(w.partitions), ReplicationFactor: replicationFactor, Seed: w.opts.Seed})
-	w.check.must(err)
-	w.meta.propose(cluster.CreateTopic{ID: topicID, Name: "river", Assignment: assignment, Configs: configs}, func(res cluster.Result, failed bool) {
-		if failed || res.Code != cluster.CodeNone {
-			w.check.fail("the topic is not created: %s", res.Message)
-		}
-	})
+	w.createTopics()
 	w.runUntil(w.now+time.Second, w.check.failed)
 	w.load = newWorkload(w)
-	w.load.start()
 	w.groups.start()
 	w.faults = true
 	w.after(w.between(0, time.Second), w.trouble)
+	w.after(w.between(0, time.Second), w.administer)
 	for _, b := range w.brokers {
 		w.poll(b)
 	}
@@ -211,26 +202,48 @@ func (w *World) unsettled() string {
 	if waits := w.load.unfinished(); waits != "" {
 		return waits
 	}
-	for _, tp := range w.partitions {
-		p, _ := w.meta.state.Image().Partition(tp)
-		if p.Leader == cluster.NoBroker || len(p.ISR) != replicationFactor {
-			return fmt.Sprintf("partition %d has leader %d, ISR %v, ELR %v of %v", tp.Partition, p.Leader, p.ISR, p.ELR, p.Replicas)
-		}
-		leader := w.brokers[p.Leader].replica(tp)
-		if leader == nil {
-			return fmt.Sprintf("broker %d has no replica of partition %d", p.Leader, tp.Partition)
-		}
-		for _, id := range p.Replicas {
-			r := w.brokers[id].replica(tp)
-			if r == nil || r.at.LeaderEpoch != p.LeaderEpoch || r.at.HighWatermark != leader.at.LogEnd || r.at.LogEnd != leader.at.LogEnd {
-				return fmt.Sprintf("broker %d has not all of partition %d: %+v", id, tp.Partition, r)
-			}
+	for _, tp := range w.live() {
+		if waits := w.partial(tp); waits != "" {
+			return waits
 		}
 	}
 	if waits := w.load.behind(); waits != "" {
 		return waits
 	}
 	return w.groups.unsettled()
+}
+
+// partial says what is not whole yet of a partition.
+func (w *World) partial(tp cluster.TopicPartition) string {
+	p, _ := w.meta.state.Image().Partition(tp)
+	if p.Leader == cluster.NoBroker || len(p.ISR) != len(p.Replicas) || len(p.Adding)+len(p.Removing) > 0 {
+		return fmt.Sprintf("%s has leader %d, ISR %v, ELR %v of %v, adding %v, removing %v; %s", w.named(tp), p.Leader, p.ISR, p.ELR, p.Replicas, p.Adding, p.Removing,
+			w.replicas(tp, p))
+	}
+	leader := w.brokers[p.Leader].replica(tp)
+	if leader == nil {
+		return fmt.Sprintf("broker %d has no replica of %s", p.Leader, w.named(tp))
+	}
+	for _, id := range p.Replicas {
+		r := w.brokers[id].replica(tp)
+		if r == nil || r.at.LeaderEpoch != p.LeaderEpoch || r.at.LogStart < p.LogStart || r.at.HighWatermark != leader.at.LogEnd || r.at.LogEnd != leader.at.LogEnd {
+			return fmt.Sprintf("broker %d has not all of %s: %s", id, w.named(tp), w.replicas(tp, p))
+		}
+	}
+	return ""
+}
+
+// replicas describes the replicas of a partition, for a report.
+func (w *World) replicas(tp cluster.TopicPartition, p *cluster.Partition) string {
+	var all []string
+	for _, id := range p.Replicas {
+		if r := w.brokers[id].replica(tp); r != nil {
+			all = append(all, fmt.Sprintf("%d: %s in epoch %d, %d to %d, flushed %d, watermark %d", id, r.at.Role, r.at.LeaderEpoch, r.at.LogStart, r.at.LogEnd, r.at.Flushed, r.at.HighWatermark))
+		} else {
+			all = append(all, fmt.Sprintf("%d: none", id))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // counted is the value of one of the product's counters.

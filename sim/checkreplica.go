@@ -1,0 +1,253 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/record"
+)
+
+// turned looks at a replica after each of its turns.
+func (c *checker) turned(r *replica, before *partition.Status) {
+	now := &r.at
+	leads := now.Role == partition.RoleLeader
+	goesOn := leads && before.Role == partition.RoleLeader && now.LeaderEpoch == before.LeaderEpoch
+	if now.LogEnd < before.LogEnd {
+		c.w.cov.Truncations++
+		c.w.note("truncated", int64(r.b.id), c.w.key(r.tp), int64(before.LogEnd), int64(now.LogEnd))
+		if now.LogEnd < before.HighWatermark {
+			c.fail("I2: broker %d cuts %s to %d, below its watermark %d", r.b.id, c.w.named(r.tp), now.LogEnd, before.HighWatermark)
+		}
+	}
+	if goesOn && now.HighWatermark < before.HighWatermark {
+		c.fail("I9: the watermark of leader %d of %s falls from %d to %d", r.b.id, c.w.named(r.tp), before.HighWatermark, now.HighWatermark)
+	}
+	if now.LogStart != before.LogStart {
+		c.startMoved(r, before, leads, goesOn)
+	}
+	if leads && now.LogStart < r.told.LogStart {
+		c.fail("I1: broker %d leads %s from %d on, records below %d were deleted (case 65)", r.b.id, c.w.named(r.tp), now.LogStart, r.told.LogStart)
+	}
+	if now.Role != before.Role || now.LeaderEpoch != before.LeaderEpoch {
+		c.w.note("role", int64(r.b.id), c.w.key(r.tp), int64(now.Role), int64(now.LeaderEpoch), int64(now.LogEnd), int64(now.HighWatermark))
+	}
+	if goesOn && now.HighWatermark > before.HighWatermark {
+		c.onDisk(r)
+		if len(now.ISR) < now.MinISR && len(before.ISR) < before.MinISR {
+			c.fail("I1: leader %d of %s moves its watermark to %d with the ISR %v, below min.insync.replicas %d (case 39)",
+				r.b.id, c.w.named(r.tp), now.HighWatermark, now.ISR, now.MinISR)
+		}
+	}
+	if leads && !goesOn {
+		c.leads(r)
+		c.complete(r)
+	}
+	if int64(now.HighWatermark) > r.seen && (leads || now.Role == partition.RoleFollower) {
+		c.compare(r)
+	}
+}
+
+// startMoved checks that records went only where they may go: below a committed log start, or by retention, which a leader decides and others follow.
+func (c *checker) startMoved(r *replica, before *partition.Status, leads, goesOn bool) {
+	l, now := c.ledgers[r.tp], &r.at
+	c.w.note("start", int64(r.b.id), c.w.key(r.tp), int64(before.LogStart), int64(now.LogStart))
+	switch {
+	case now.LogStart < before.LogStart && goesOn:
+		c.fail("I9: the log start of leader %d of %s goes back from %d to %d", r.b.id, c.w.named(r.tp), before.LogStart, now.LogStart)
+	case now.LogStart <= l.start:
+		// somebody has deleted that before
+	case !leads && before.Role != partition.RoleLeader: // one that was deposed in this turn may have decided before it knew
+		c.fail("I1: broker %d has deleted %s up to %d, the leaders up to %d", r.b.id, c.w.named(r.tp), now.LogStart, l.start)
+	case now.LogStart > now.HighWatermark:
+		c.fail("I1: leader %d of %s deletes up to %d, above its watermark %d", r.b.id, c.w.named(r.tp), now.LogStart, now.HighWatermark)
+	default:
+		c.retained(r, before.LogStart)
+		l.start = now.LogStart
+	}
+}
+
+// retained checks that retention has deleted only what a topic does not keep.
+func (c *checker) retained(r *replica, from record.Offset) {
+	l := c.ledgers[r.tp]
+	c.w.cov.Retentions++
+	newest := int64(0)
+	for at := from; at < r.at.LogStart && int(at) < len(l.slots); at++ {
+		if s := l.slots[at]; s.known {
+			newest = max(newest, c.values[s.value].sentMs)
+		}
+	}
+	for _, image := range []*cluster.Image{r.image, r.imageBefore} { // the configuration may have changed in this turn
+		if image == nil {
+			continue
+		}
+		topic, _ := image.Topic(r.tp.Topic)
+		config := image.TopicConfig(topic)
+		big := config.RetentionBytes >= 0 && r.at.SizeBytes >= config.RetentionBytes
+		old := config.RetentionAge >= 0 && newest < r.b.WallMs()-config.RetentionAge.Milliseconds()
+		if big || old {
+			return
+		}
+	}
+	c.fail("I1: leader %d of %s has deleted %d to %d, sent until %d ms; %d bytes are left", r.b.id, c.w.named(r.tp), from, r.at.LogStart, newest, r.at.SizeBytes)
+}
+
+// onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it.
+func (c *checker) onDisk(r *replica) {
+	for _, id := range r.at.ISR {
+		b := c.w.brokers[id]
+		m := b.replica(r.tp)
+		if b.up && m != nil && m.at.LeaderEpoch == r.at.LeaderEpoch && m.at.Role != partition.RoleOffline && m.at.Flushed < r.at.HighWatermark {
+			c.fail("I1: the watermark of leader %d of %s is %d, broker %d is in sync and has flushed %d",
+				r.b.id, c.w.named(r.tp), r.at.HighWatermark, id, m.at.Flushed)
+		}
+	}
+}
+
+// leads notes which life of which broker leads in a leader epoch: no other may (I8).
+func (c *checker) leads(r *replica) {
+	key, who := leadership{r.tp, r.at.LeaderEpoch}, incarnation{r.b.id, r.b.life}
+	if other, ok := c.leaders[key]; ok && other != who {
+		c.fail("I8: in leader epoch %d %s is led by broker %d in life %d and by broker %d in life %d",
+			key.epoch, c.w.named(r.tp), other.id, other.life, who.id, who.life)
+	}
+	c.leaders[key] = who
+}
+
+// complete checks that the leader of the newest epoch has everything that is committed (I1).
+func (c *checker) complete(r *replica) {
+	p, ok := c.w.meta.state.Image().Partition(r.tp)
+	if !ok || p.LeaderEpoch != r.at.LeaderEpoch {
+		return // it is about to learn that it does not lead any more
+	}
+	has := map[record.Offset]slot{}
+	reader := r.Reader()
+	for from := r.at.LogStart; from < r.at.LogEnd; {
+		bytes, end, _, _, err := reader.ReadReplica(from, maxFetchBytes)
+		if err != nil || bytes == nil {
+			c.fail("unexpected: leader %d cannot read %s at %d: %v", r.b.id, c.w.named(r.tp), from, err)
+			return
+		}
+		raw, err := bytes.AppendTo(nil)
+		bytes.Release()
+		c.must(err)
+		c.must(record.Split(raw, func(b record.Batch) error {
+			at, sum := b.BaseOffset(), sumOf(b.Bytes())
+			for rec, err := range b.All(maxDecompress) {
+				if err != nil {
+					return err
+				}
+				has[at] = slot{known: true, value: numberOf(rec.Value), sum: sum}
+				at++
+			}
+			return nil
+		}))
+		from = end
+	}
+	l := c.ledgers[r.tp]
+	from := min(r.at.LogStart, l.start) // below lies what may be gone
+	for i, want := range l.slots[min(int(from), len(l.slots)):] {
+		at := from + record.Offset(i)
+		got := has[at]
+		if want.known && (!got.known || got.value != want.value || (want.sum != 0 && got.sum != want.sum)) {
+			c.fail("I1: leader %d of epoch %d of %s lacks %d at %d: it has %d, and ends at %d",
+				r.b.id, r.at.LeaderEpoch, c.w.named(r.tp), want.value, at, got.value, r.at.LogEnd)
+			return
+		}
+	}
+}
+
+// compare reads what is new below a replica's watermark: it is committed, the same everywhere (I2).
+func (c *checker) compare(r *replica) {
+	r.seen = int64(c.walk(r, max(record.Offset(r.seen), r.at.LogStart), func(b record.Batch) {
+		c.committedBatch(r.tp, b, fmt.Sprintf("broker %d has", r.b.id))
+	}))
+}
+
+// walk reads a replica up to its watermark and returns how far it came.
+func (c *checker) walk(r *replica, from record.Offset, each func(record.Batch)) record.Offset {
+	for from < r.at.HighWatermark {
+		res := r.Read(partition.ReadRequest{Offset: from, MaxBytes: maxFetchBytes, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch, Follower: true})
+		if res.Code != cluster.CodeNone || res.Slice.Len() == 0 {
+			c.fail("unexpected: broker %d cannot read %s at %d of %d: %s %v", r.b.id, c.w.named(r.tp), from, r.at.HighWatermark, res.Code, res.Err)
+			return from
+		}
+		raw, err := res.Slice.AppendTo(nil)
+		res.Slice.Release()
+		c.must(err)
+		c.must(record.Split(raw, func(b record.Batch) error {
+			each(b)
+			from = max(from, b.NextOffset())
+			return nil
+		}))
+		if c.failed() {
+			return from
+		}
+	}
+	return from
+}
+
+// goingDown remembers how far the logs of a host were that loses power.
+func (c *checker) goingDown(b *broker) {
+	for _, r := range b.parts {
+		if r.at.Role != partition.RoleOffline {
+			c.down[place{b.id, r.tp}] = reached{end: r.at.LogEnd, flushed: r.at.Flushed}
+		}
+	}
+}
+
+// recovered compares a log after a power cut with what it was: what was flushed is there.
+func (c *checker) recovered(r *replica) {
+	key := place{r.b.id, r.tp}
+	was, ok := c.down[key]
+	delete(c.down, key)
+	if !ok {
+		return
+	}
+	c.w.note("recovered", int64(r.b.id), c.w.key(r.tp), int64(r.at.LogEnd), int64(was.end), int64(was.flushed))
+	if r.at.LogEnd < was.end {
+		c.w.cov.CrashesWithLoss++
+	}
+	if r.at.LogEnd < was.flushed {
+		c.fail("I1: broker %d had flushed %s to %d, after the power cut it ends at %d", r.b.id, c.w.named(r.tp), was.flushed, r.at.LogEnd)
+	}
+}
+
+// damaged is for a log that cannot be opened: these disks lose what was not synced, and never anything else.
+func (c *checker) damaged(b *broker, tp cluster.TopicPartition, err error) {
+	c.fail("I1: broker %d cannot open its log of %s: %v", b.id, c.w.named(tp), err)
+}
+
+// finish looks at the healed cluster: all replicas are byte-identical and hold exactly what is committed, each producer's records in its order.
+func (c *checker) finish() {
+	for _, tp := range c.w.live() {
+		p, _ := c.w.meta.state.Image().Partition(tp)
+		for _, id := range p.Replicas {
+			last := map[*producer]int64{}
+			r := c.w.brokers[id].replica(tp)
+			c.walk(r, r.at.LogStart, func(b record.Batch) {
+				c.committedBatch(tp, b, fmt.Sprintf("after healing broker %d has", id))
+				for r, err := range b.All(maxDecompress) {
+					c.must(err)
+					n := numberOf(r.Value)
+					if n <= 0 || n >= int64(len(c.values)) {
+						return // reported already
+					}
+					who := c.values[n].producer
+					if n <= last[who] {
+						c.fail("I3: on broker %d %d of %s comes after %d of the same producer", id, n, c.w.named(tp), last[who])
+					}
+					last[who] = n
+				}
+			})
+		}
+		c.complete(c.w.brokers[p.Leader].replica(tp))
+		l := c.ledgers[tp]
+		for at := int(c.w.brokers[p.Leader].replica(tp).at.LogStart); at < len(l.slots); at++ {
+			if !l.slots[at].known {
+				c.fail("I2: nothing is known of offset %d of %s, below the watermark", at, c.w.named(tp))
+				break
+			}
+		}
+	}
+}

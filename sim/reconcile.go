@@ -1,0 +1,183 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+)
+
+// What package partition's Manager does around its Planner: the decision is the product's own.
+
+// Has implements partition.Local.
+func (b *broker) Has(tp cluster.TopicPartition) bool {
+	return b.replica(tp) != nil || slices.Contains(b.damaged, tp)
+}
+
+// Sorted implements partition.Local.
+func (b *broker) Sorted() []cluster.TopicPartition {
+	all := slices.Clone(b.damaged)
+	for _, r := range b.parts {
+		all = append(all, r.tp)
+	}
+	slices.SortFunc(all, cluster.TopicPartition.Compare)
+	return all
+}
+
+// recoverAll opens every log that the disk holds. What is damaged, and after an unclean stop what a relaxed flush policy wrote, is reported at the
+// registration.
+func (b *broker) recoverAll() {
+	found, _, err := b.opener.Scan()
+	b.w.check.must(err)
+	unclean := false
+	var relaxed []cluster.TopicPartition
+	for _, f := range found {
+		s, err := b.opener.Open(f.Partition, f.Identity)
+		r := b.adopt(f.Partition, s, err)
+		if r == nil {
+			b.damaged = append(b.damaged, f.Partition)
+			b.suspect = append(b.suspect, f.Partition)
+			continue
+		}
+		unclean = unclean || !r.Report.Clean
+		if r.Report.Relaxed {
+			relaxed = append(relaxed, f.Partition)
+		}
+	}
+	if unclean {
+		b.suspect = append(b.suspect, relaxed...)
+	}
+}
+
+// adopt takes in an opened replica; nil when its log could not be opened.
+func (b *broker) adopt(tp cluster.TopicPartition, s *partition.Standalone, err error) *replica {
+	if err != nil {
+		b.w.check.damaged(b, tp, err)
+		return nil
+	}
+	r := &replica{b: b, tp: tp, Standalone: s}
+	r.at = s.Status()
+	r.seen = int64(r.at.LogStart)
+	b.w.check.recovered(r)
+	b.parts = append(b.parts, r)
+	slices.SortFunc(b.parts, func(a, c *replica) int { return a.tp.Compare(c.tp) })
+	r.maintainLater()
+	return r
+}
+
+// reconcile makes the local replicas what the metadata says. Removing and parking wait for flushes that are under way; newer metadata waits for them.
+func (b *broker) reconcile(image *cluster.Image, self cluster.BrokerEpoch) {
+	if b.reconciling {
+		return // it looks again when it is done
+	}
+	plan := b.planner.Next(image, self, b)
+	if plan == nil {
+		return
+	}
+	var leaving []*replica
+	for _, t := range plan.Remove {
+		if r := b.replica(t.Partition); r != nil {
+			leaving = append(leaving, r)
+		}
+	}
+	for _, tp := range plan.Park {
+		if r := b.replica(tp); r != nil {
+			leaving = append(leaving, r)
+		}
+	}
+	for _, r := range leaving {
+		r.halt()
+	}
+	b.reconciling = true
+	b.carryOut(plan, image, leaving)
+}
+
+// carryOut does what is planned once nobody who leaves is flushing.
+func (b *broker) carryOut(plan *partition.Plan, image *cluster.Image, leaving []*replica) {
+	if slices.ContainsFunc(leaving, func(r *replica) bool { return !r.atRest() }) {
+		b.later(flushPoll, func() { b.carryOut(plan, image, leaving) })
+		return
+	}
+	for _, t := range plan.Remove {
+		b.remove(t.Partition)
+	}
+	if len(plan.Remove) > 0 {
+		b.Removed(plan.Remove)
+	}
+	for _, tp := range plan.Park {
+		b.park(tp)
+	}
+	for _, tp := range plan.Tell {
+		if r := b.replica(tp); r != nil {
+			r.inform(image)
+		}
+	}
+	for _, tp := range plan.Create {
+		b.create(tp, image)
+	}
+	b.reconciling = false
+	if image != b.image {
+		b.learn(b.image)
+		return
+	}
+	b.acted(image)
+}
+
+// acted notes that the broker has done what the metadata asks for, once every replica has taken the turn that was waiting for it.
+func (b *broker) acted(image *cluster.Image) {
+	if slices.ContainsFunc(b.parts, func(r *replica) bool { return r.turning }) {
+		b.later(flushPoll, func() { b.acted(image) })
+		return
+	}
+	b.handled = max(b.handled, image.Index())
+}
+
+// create opens or creates a replica that the metadata places here.
+func (b *broker) create(tp cluster.TopicPartition, image *cluster.Image) {
+	s, err := b.opener.Create(tp, image)
+	r := b.adopt(tp, s, err)
+	if r == nil {
+		b.Offline(tp, errDisk)
+		b.damaged = append(b.damaged, tp)
+		return
+	}
+	r.inform(image)
+}
+
+// remove deletes the files of a replica for which there is a tombstone.
+func (b *broker) remove(tp cluster.TopicPartition) {
+	b.w.cov.ReplicasRemoved++
+	b.w.note("removed", int64(b.id), b.w.key(tp))
+	if r := b.replica(tp); r != nil {
+		b.w.check.must(r.Remove())
+		b.forget(r)
+	}
+	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })
+	b.w.check.must(b.opener.Remove(tp))
+	delete(b.w.check.down, place{b.id, tp})
+}
+
+// park closes a replica that the metadata does not know, and keeps its files (case 149).
+func (b *broker) park(tp cluster.TopicPartition) {
+	b.w.cov.ReplicasParked++
+	b.w.note("parked", int64(b.id), b.w.key(tp))
+	if r := b.replica(tp); r != nil {
+		b.w.check.must(r.Close())
+		b.forget(r)
+	}
+	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })
+}
+
+func (b *broker) forget(gone *replica) {
+	gone.closed = true
+	b.parts = slices.DeleteFunc(b.parts, func(r *replica) bool { return r == gone })
+}
+
+// Removed implements partition.Outputs: the controller is told once. If that is lost, the tombstone stays until the broker's next start.
+func (b *broker) Removed(tombstones []cluster.Tombstone) {
+	cmd := cluster.ConfirmRemoved{Tombstones: slices.Clone(tombstones)}
+	b.w.net.send(b.node(), controllerNode, func() { b.w.meta.propose(cmd, nil) })
+}
+
+// Parked implements partition.Outputs. Only a Manager calls it.
+func (b *broker) Parked([]string) {}
