@@ -146,8 +146,8 @@ func (w *World) createTopic(name string) {
 // deleteTopic deletes a topic, and mostly makes it anew under the same name (case 55).
 func (w *World) deleteTopic() {
 	tp, ok := w.somePartition()
-	if !ok {
-		return
+	if !ok || w.meta.state.Image().TopicCount() == 1 {
+		return // there is always something for clients to do
 	}
 	name := w.topics[tp.Topic].name
 	anew := w.chance(800)
@@ -277,4 +277,20 @@ func (w *World) preferLeader() {
 		}
 		return cluster.ElectLeaders{Changes: []cluster.PartitionChange{{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: p.Replicas[0]}}}, true
 	}, done: func() { w.cov.PreferredElections++ }})
+}
+
+// adminFloors are the floors of what administrators do and what follows from it.
+func adminFloors() []floor {
+	return []floor{
+		{"errands of administrators", func(c *Coverage) int { return c.Errands }, 300},
+		{"deleted partitions", func(c *Coverage) int { return c.PartitionsDeleted }, 50},
+		{"removed replicas", func(c *Coverage) int { return c.ReplicasRemoved }, 150},
+		{"added partitions", func(c *Coverage) int { return c.PartitionsAdded }, 30},
+		{"trims", func(c *Coverage) int { return c.Trims }, 30},
+		{"changed configs", func(c *Coverage) int { return c.ConfigChanges }, 80},
+		{"retentions", func(c *Coverage) int { return c.Retentions }, 100},
+		{"readers of deleted records", func(c *Coverage) int { return c.OutOfRange }, 50},
+		{"ended reassignments", func(c *Coverage) int { return c.Reassignments }, 20},
+		{"preferred elections", func(c *Coverage) int { return c.PreferredElections }, 8},
+	}
 }

@@ -37,7 +37,7 @@ func floors() []floor {
 		{"ISR proposals of unknown outcome", func(c *Coverage) int { return c.AltersUnknown }, 10},
 		{"broken streams", func(c *Coverage) int { return c.StreamsBroken }, 400},
 		{"overruns", func(c *Coverage) int { return c.Overruns }, 60},
-	}, groupFloors()...)
+	}, append(groupFloors(), adminFloors()...)...)
 }
 
 // BelowFloor lists what a number of whole histories, with everything in them, has seen too little of to prove anything.
