@@ -106,7 +106,12 @@ differential: build ## the same requests to Apache Kafka and to Moldau, answers 
 	@test/differential.sh $(CURDIR)/$(BIN)
 
 .PHONY: soak
-soak: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
+soak: build ## brokers on networks and disks of their own, under faults for DURATION=1m, drawn from SEED=1; then everything is checked (needs root): docs/testing.md; FAULTS=
+	@$(GO) build -trimpath -o $(BIN)/ ./test/soak
+	@$(BIN)/soak -bin $(BIN) -duration $(or $(DURATION),1m) -seed $(SEED) -faults "$(FAULTS)" $(SOAK_FLAGS)
+
+.PHONY: rounds
+rounds: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
 	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run Rounds ./test/e2e
 
 .PHONY: compat

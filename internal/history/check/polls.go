@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -51,14 +50,14 @@ func (c *Checker) polled(client int32, op *operation, e *history.Event) error {
 		if p == nil || r.Offset < 0 {
 			return fmt.Errorf("record %d has no place", i)
 		}
-		c.readOne(p, e, r, by, began)
+		c.readOne(p, e, r, by)
 		c.follow(p, r, by, began)
 	}
 	return nil
 }
 
 // readOne takes one record that a poll returned.
-func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origin, began int64) {
+func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origin) {
 	c.counts.Read++
 	id := c.valueOf(r.Value)
 	v := c.values.at(id)
@@ -66,7 +65,7 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 	if s.value == id {
 		s.read = true
 		if e.Action == history.Drain {
-			p.drain(by.client, e.Broker, cmp.Or(began, e.Time)).mark(s)
+			p.drain(by.client, e.Broker, e.Time).mark(s)
 		}
 	}
 	c.place(p, r.Offset, id, v)

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/moldau-log/moldau/internal/history/check"
+)
+
+// check gives the history to the checker and its report to the summary.
+func (s *soak) check() error {
+	if err := s.rec.close(); err != nil {
+		return err
+	}
+	f, err := os.Open(s.historyFile())
+	if err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	defer f.Close() // it is read only
+	c := check.New(check.Options{})
+	if err := c.Merge([]check.Source{check.NewSource(s.historyFile(), f)}); err != nil {
+		return fmt.Errorf("soak: the history cannot be judged: %w", err)
+	}
+	verdict := c.Report()
+	var text bytes.Buffer
+	if err := verdict.Print(&text); err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	s.report.checked = text.String()
+	if n := verdict.Total(); n > 0 {
+		s.report.fail("the checker has found %d anomalies: see above, and `check %s`", n, s.historyFile())
+	}
+	return nil
+}
