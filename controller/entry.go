@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/codec"
 )
@@ -35,6 +37,32 @@ func openEntry(entry []byte) ([]byte, error) {
 		return nil, errEntryDamaged
 	}
 	return entry[entryChecksum:], nil
+}
+
+// checkEntry refuses an entry that is not the one that was stored.
+func checkEntry(index uint64, entry *raft.Log) error {
+	if err := checkType(entry); err != nil {
+		return err
+	}
+	if entry.Index != index {
+		return fmt.Errorf("entry %d says that it is entry %d: the Raft log is damaged", index, entry.Index)
+	}
+	if entry.Type != raft.LogCommand {
+		return nil
+	}
+	if _, err := openEntry(entry.Data); err != nil {
+		return fmt.Errorf("entry %d: %w", index, err)
+	}
+	return nil
+}
+
+// checkType refuses an entry of a type that the library does not know: it would panic when it applies it.
+func checkType(entry *raft.Log) error {
+	switch entry.Type {
+	case raft.LogCommand, raft.LogNoop, raft.LogBarrier, raft.LogConfiguration:
+		return nil
+	}
+	return &EntryError{Index: entry.Index, Err: fmt.Errorf("unknown Raft entry type %d", entry.Type)}
 }
 
 func encodeCommand(cmd cluster.Command) ([]byte, error) {

@@ -129,7 +129,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// checkRaftFiles refuses a log that does not join the newest snapshot, has a hole or an unreadable entry, or ends before what this server is known to have
+// checkRaftFiles refuses a log that does not join the newest snapshot, has a hole or a damaged entry, or ends before what this server is known to have
 // applied. Raft itself would panic, load an older snapshot, or vote again in a term in which it has voted.
 func checkRaftFiles(store *logStore, snaps *snapshotStore, marker *markerFile) error {
 	newest, err := snaps.newest()
@@ -151,12 +151,8 @@ func checkRaftFiles(store *logStore, snaps *snapshotStore, marker *markerFile) e
 		}
 	}
 	for index := covered + 1; index <= last; index++ {
-		var entry raft.Log
-		if err := store.guard(fmt.Sprintf("read entry %d", index), func() error { return store.inner.GetLog(index, &entry) }); err != nil {
-			return &StoreError{
-				Path: store.path, Op: "check", Remedy: remedyStore,
-				Err: fmt.Errorf("entry %d, between the snapshot's %d and the last %d, cannot be read: %w", index, covered, last, err),
-			}
+		if err := store.check(index); err != nil {
+			return err
 		}
 	}
 	return nil

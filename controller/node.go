@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -20,6 +21,8 @@ type node struct {
 	raft     *raft.Raft
 	trans    *transport
 	proposer *proposer
+	once     sync.Once // of halt
+	stopped  raft.Future
 }
 
 // raftConfig is the library's configuration for this broker.
@@ -53,13 +56,16 @@ func (c *Controller) startNode(configuration *raft.Configuration) error {
 			return fmt.Errorf("controller: write the first Raft configuration: %w", err)
 		}
 	}
-	r, err := raft.NewRaft(conf, c.fsm, c.store, c.store, c.snaps, trans)
+	r, err := c.newRaft(conf, trans)
 	if err != nil {
 		_ = trans.Close()
 		return fmt.Errorf("controller: start Raft: %w", err)
 	}
 	n := &node{raft: r, trans: trans, proposer: newProposer(r)}
 	c.node.Store(n)
+	if c.store.failure() != nil { // before there was a node to halt
+		n.halt()
+	}
 	c.running.Go(func() { c.watchLeadership(n) })
 	c.running.Go(func() { c.keepCompact(n) })
 	if alone, err := n.loneVoter(c.server); configuration != nil || err == nil && alone {
@@ -75,9 +81,19 @@ func (c *Controller) refused(server raft.ServerID) {
 	}
 }
 
+// halt ends Raft's part in the cluster at once, and does not wait for its goroutines: it may be called from one of them. Whoever waits for a proposal is told
+// that its outcome is unknown.
+func (n *node) halt() {
+	n.once.Do(func() {
+		n.stopped = n.raft.Shutdown()
+		n.proposer.halt()
+	})
+}
+
 // close stops Raft and waits for it.
 func (n *node) close() {
-	_ = n.raft.Shutdown().Error() // it always returns nil, and closes the transport
+	n.halt()
+	_ = n.stopped.Error() // it always returns nil, and closes the transport
 	n.proposer.close()
 }
 

@@ -61,6 +61,7 @@ type proposer struct {
 	outstanding   chan *proposal // given to Raft, in its order
 	groupSlots    chan struct{}
 	stop          chan struct{}
+	once          sync.Once // of halt
 	running       sync.WaitGroup
 }
 
@@ -165,11 +166,23 @@ func (p *proposer) next() *proposal {
 // complete answers proposals in the order in which Raft applies them.
 func (p *proposer) complete() {
 	for pr := range p.outstanding {
-		err := pr.future.Error()
+		err := p.await(pr.future)
 		if pr.group {
 			<-p.groupSlots
 		}
 		pr.answer <- settle(pr.future, err)
+	}
+}
+
+// await waits for a future of Raft's, which Raft may leave without an answer when it stops.
+func (p *proposer) await(future raft.ApplyFuture) error {
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-p.stop:
+		return ErrClosed
 	}
 }
 
@@ -195,8 +208,12 @@ func unknownOutcome(err error) *cluster.Error {
 	return cluster.Refuse(cluster.CodeTimedOut, fmt.Sprintf("the outcome of the change is unknown (%v): look before trying again", err))
 }
 
+// halt lets go of everybody who waits. What was given to Raft, or not, has an unknown outcome.
+func (p *proposer) halt() { p.once.Do(func() { close(p.stop) }) }
+
+// close is halt, and waits for the goroutines.
 func (p *proposer) close() {
-	close(p.stop)
+	p.halt()
 	p.running.Wait()
 }
 

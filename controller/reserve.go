@@ -56,8 +56,11 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// storeFailed is told every failure of the Raft log. A full disk releases the reserve.
+// storeFailed is told the failure of the Raft log: this broker takes no part in Raft any more. A full disk releases the reserve.
 func (c *Controller) storeFailed(err error) {
+	if n := c.node.Load(); n != nil {
+		n.halt()
+	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		err = &DiskFullError{Err: errors.Join(err, removeIfThere(filepath.Join(c.cfg.Dir, reserveName)))}
 	}

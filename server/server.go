@@ -134,7 +134,7 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// Fatal gives the reason for which the broker must end; whoever runs the server then calls Abort and exits.
+// Fatal gives the reason for which the broker must end; whoever runs the server then calls Stop and exits.
 func (s *Server) Fatal() <-chan error { return s.fatal }
 
 // Start makes the server part of a cluster and serves. It returns when the broker is registered and its doors are open; Ready tells when it is in service.
