@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller"
 	"github.com/moldau-log/moldau/partition"
 )
 
@@ -27,6 +28,9 @@ func (b *Broker) Health() Health {
 	stats := b.controller.Stats()
 	for _, id := range absent(img, append(stats.Voters, stats.NonVoters...)) {
 		h.Reasons = append(h.Reasons, fmt.Sprintf("broker %d is a member of the cluster and has not registered yet", id))
+	}
+	if reason := fewVoters(stats); reason != "" {
+		h.Reasons = append(h.Reasons, reason)
 	}
 	b.countPartitions(img, &h)
 	for _, r := range b.partitions.All() {
@@ -63,6 +67,15 @@ func absent(img *cluster.Image, servers []cluster.BrokerID) []cluster.BrokerID {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// fewVoters says that the metadata quorum has not as many voters as it shall have: after a disk was replaced, another one must not be before the new server
+// votes, or a majority of the voters is gone for good.
+func fewVoters(s controller.Stats) string {
+	if len(s.Voters) == 0 || len(s.Voters) >= s.VotersWanted {
+		return ""
+	}
+	return fmt.Sprintf("the metadata quorum has %d of %d voters: a broker that has joined gets its vote after some seconds", len(s.Voters), s.VotersWanted)
 }
 
 func (b *Broker) countPartitions(img *cluster.Image, h *Health) {

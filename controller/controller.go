@@ -265,6 +265,8 @@ type Stats struct {
 	Leader       cluster.BrokerID
 	Voters       []cluster.BrokerID
 	NonVoters    []cluster.BrokerID
+	// VotersWanted is how many voters a cluster of this size has in the end. A broker that has joined gets its vote when it has been healthy for a while.
+	VotersWanted int
 }
 
 // Stats returns the figures of this moment.
@@ -294,6 +296,7 @@ func (c *Controller) Stats() Stats {
 			s.NonVoters = append(s.NonVoters, broker)
 		}
 	}
+	s.VotersWanted = voterCount(max(c.Image().BrokerCount(), len(configuration.Servers)))
 	return s
 }
 

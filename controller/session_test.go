@@ -246,6 +246,9 @@ func TestCase40_WipedBrokerJoinsAsANewServer(t *testing.T) {
 		b, ok := image.Broker(back.cfg.Broker)
 		return ok && b.Directory == back.cfg.Directory && !b.Fenced
 	})
+	if s := leader.c.Stats(); s.VotersWanted != 3 {
+		t.Errorf("a cluster of three wants %d voters", s.VotersWanted)
+	}
 	waitVoters(t, leader.testBroker, 3) // it is promoted again once it is stable
 	configuration, err := leader.c.node.Load().configuration()
 	if err != nil {

@@ -8,6 +8,27 @@ import (
 	"testing"
 )
 
+// TestCase40_TwoDisksInTurn: a cluster that says it is healthy may lose a broker's directory. So after the first one is replaced it must not say so before the
+// new server votes: with the second disk the quorum would be gone for good.
+func TestCase40_TwoDisksInTurn(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 3)
+	c.Must("topic", "create", "numbers", "-p", "2", "-r", "3")
+	c.MustWith(seq(1, 1000), "produce", "numbers")
+	for _, b := range c.Brokers {
+		b.Kill()
+		c.awaitFenced(b.ID)
+		if err := os.RemoveAll(b.Data); err != nil {
+			t.Fatal(err)
+		}
+		b.Start()
+		c.WaitHealthy()
+	}
+	if got := len(c.values("numbers")); got != 1000 {
+		t.Errorf("%d records of 1000 after all three disks were replaced, one after the other", got)
+	}
+}
+
 // TestCase127_TwoOfThreeLostForGood follows the help of `moldau cluster recover` on the survivor: the cluster serves again under its id, and every record
 // that the survivor has is there.
 func TestCase127_TwoOfThreeLostForGood(t *testing.T) {
