@@ -232,8 +232,8 @@ func (b *broker) learn(image *cluster.Image) {
 		return
 	}
 	b.image = image
+	b.reconcile(image, b.epoch) // nothing, until the image has the present registration
 	if me, ok := image.Broker(b.id); ok && me.Epoch == b.epoch {
-		b.reconcile(image, b.epoch)
 		b.groups.learn(image)
 	}
 }

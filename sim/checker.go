@@ -194,6 +194,7 @@ func (c *checker) applied(before, after *cluster.Image, cmd cluster.Command) {
 			c.w.partitionDeleted(change.Key)
 		default:
 			c.partitionChanged(c.ledgers[change.Key], change.Old, change.New)
+			c.strongISR(change.Key, after, change.New)
 			c.reassigned(after, change, cmd)
 		}
 	}
