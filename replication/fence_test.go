@@ -1,0 +1,103 @@
+package replication_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication"
+	"github.com/moldau-log/moldau/replication/session"
+)
+
+// Case 142: a log that holds records of the very epoch which the metadata gives to this broker was written by an earlier life of it, and nobody knows what that
+// life has lost. Nobody leads under such metadata; the next epoch is fine.
+func TestCase142_NoEpochIsLedTwice(t *testing.T) {
+	r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{
+		Epochs: []record.EpochStart{{Epoch: 4, Start: 0}}, LogEnd: 3, Flushed: 3,
+	})
+	state := &cluster.Partition{Replicas: []cluster.BrokerID{1}, ISR: []cluster.BrokerID{1}, Leader: 1, LeaderEpoch: 4, PartitionEpoch: 7}
+	r.Step(time.Second, &replication.PartitionChanged{State: state})
+	if r.Role() != replication.Idle {
+		t.Errorf("in an epoch of its former life the replica is %s", r.Role())
+	}
+	next := state.Clone()
+	next.LeaderEpoch, next.PartitionEpoch = 5, 8
+	r.Step(time.Second, &replication.PartitionChanged{State: next})
+	if r.Role() != replication.Leader {
+		t.Errorf("in a new epoch the replica is %s", r.Role())
+	}
+}
+
+// A watermark that a new leader has not learnt yet may lie far below what was acknowledged. Having that much is not enough for the ISR: a follower needs everything
+// that was in the leader's log when its epoch began.
+func TestFollowerJoinsOnlyWithWhatWasThereAtTheElection(t *testing.T) {
+	w := started(t)
+	w.node(1).produce(replication.AcksISR, time.Hour)
+	w.settle(cut(3)) // broker 2 has it, broker 3 and the watermark do not
+	w.ctl.fence(3)
+	w.node(1).crash()
+	w.ctl.fence(1)
+	w.settle(cut(3))
+	if r := w.node(2).replica; r.Role() != replication.Leader || r.HighWatermark() != 0 || r.LogEnd() != 1 {
+		t.Fatalf("broker 2 is %s, watermark %d of %d", r.Role(), r.HighWatermark(), r.LogEnd())
+	}
+	w.ctl.unfence(3)
+	w.settle(func(m message) bool { return m.data != nil || m.to == controllerID })
+	proposed := func() bool {
+		return slices.ContainsFunc(w.wire, func(m message) bool { return m.alter != nil && slices.Contains(isrOf(m.alter), 3) })
+	}
+	if proposed() {
+		t.Error("broker 3 is to join with an empty log")
+	}
+	w.settle(func(m message) bool { return m.to == controllerID })
+	if !proposed() {
+		t.Error("broker 3 is not to join with everything")
+	}
+}
+
+// KIP-320: who speaks under another leader epoch is refused, and what it has told does not count.
+func TestSubscriptionsAndAcksAreFencedByLeaderEpoch(t *testing.T) {
+	w := started(t)
+	w.node(1).produce(replication.AcksISR, time.Hour)
+	w.node(1).flush()
+	epoch := w.ctl.partition.LeaderEpoch
+	r := w.node(1).replica
+	for _, c := range []struct {
+		epoch record.LeaderEpoch
+		want  cluster.Code
+	}{{epoch - 1, cluster.CodeFencedLeaderEpoch}, {epoch + 1, cluster.CodeUnknownLeaderEpoch}, {epoch, cluster.CodeNone}} {
+		e := r.Step(w.now, &replication.SubscribeRequested{Follower: 2, Epoch: w.node(2).epoch, Subscribe: session.Subscribe{ID: 90, LeaderEpoch: c.epoch, LastEpoch: record.NoEpoch}})
+		if len(e.Admit) != 1 || e.Admit[0].Refused.Code != c.want || e.Admit[0].Accepted != (c.want == cluster.CodeNone) {
+			t.Errorf("under epoch %d: %+v, want %s", c.epoch, e.Admit, c.want)
+		}
+	}
+	for _, ack := range []record.LeaderEpoch{epoch - 1, epoch + 1, epoch} {
+		r.Step(w.now, &replication.FollowerAck{Follower: 2, Epoch: w.node(2).epoch, ID: 90, LeaderEpoch: ack, LogEnd: 1, Flushed: 1})
+		if got := w.node(1).replicaFollower(2).Flushed == 1; got != (ack == epoch) {
+			t.Errorf("an acknowledgement under epoch %d counts: %t", ack, got)
+		}
+	}
+}
+
+// Case 40: what a follower told in an earlier life of its broker does not count in the present one, which may have lost it with its disk.
+func TestCase40_EarlierLifeOfAFollowerDoesNotCount(t *testing.T) {
+	w := started(t)
+	w.node(1).produce(replication.AcksISR, time.Hour)
+	w.settle(cut(3))
+	r, old := w.node(1).replica, w.node(3).epoch
+	id := w.node(3).current
+	w.node(3).crash()
+	w.node(3).log = modelLog{}
+	w.node(3).start()
+	w.settle(cut(3))
+	r.Step(w.now, &replication.FollowerAck{Follower: 3, Epoch: old, ID: id, LeaderEpoch: r.LeaderEpoch(), LogEnd: 1, Flushed: 1})
+	if r.HighWatermark() != 0 {
+		t.Errorf("watermark %d by the word of a life that has ended", r.HighWatermark())
+	}
+	e := r.Step(w.now, &replication.SubscribeRequested{Follower: 3, Epoch: old, Subscribe: session.Subscribe{ID: 91, LeaderEpoch: r.LeaderEpoch(), LastEpoch: record.NoEpoch}})
+	if len(e.Admit) != 1 || e.Admit[0].Refused.Code != cluster.CodeStaleBrokerEpoch {
+		t.Errorf("a subscription of the earlier life: %+v", e.Admit)
+	}
+}
