@@ -39,7 +39,7 @@ race: ## the concurrent packages under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) ./segment/... ./partition/... ./replication/... ./peer/... ./controller/... ./consumergroup/... ./broker/... ./grpcapi/... ./kafka/... ./client/... ./internal/...
 
 # The packages that find planted bugs, and their tests about them.
-FINDERS := ./internal/planted/... ./replication ./sim ./cmd/sim
+FINDERS := ./internal/planted/... ./segment ./replication ./replication/session ./partition ./controller/state ./controller/driver ./consumergroup/group ./consumergroup/coordinator ./sim ./cmd/sim
 PLANTED := Planted|Bug|TagLeavesItsMark|Finder|TestKind
 BUGSEEDS ?= 2000
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
 	"github.com/moldau-log/moldau/replication/fetcher"
@@ -175,7 +176,7 @@ func (p *Partition) truncate(t replication.Truncate) {
 	} else {
 		err = p.log.TruncateTo(t.To)
 	}
-	if err == nil {
+	if err == nil && !planted.On(planted.SequencesOutliveTruncation) {
 		err = p.loadProducers()
 	}
 	if err != nil {

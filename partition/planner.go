@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/segment"
 )
 
@@ -57,7 +58,7 @@ func NewPlanner(broker cluster.BrokerID, directory cluster.DirectoryID) *Planner
 // registration, because no broker acts on a partition as an earlier life of itself.
 func (p *Planner) Next(image *cluster.Image, self cluster.BrokerEpoch, local Local) *Plan {
 	me, ok := image.Broker(p.broker)
-	if !ok || self == cluster.NoBrokerEpoch || me.Epoch != self {
+	if !ok || self == cluster.NoBrokerEpoch || me.Epoch != self && !planted.On(planted.LeadsFormerEpoch) {
 		return nil
 	}
 	plan := p.plan(cluster.Diff(p.last, image), self != p.self, local)
@@ -155,7 +156,7 @@ func (p *Planner) gone(plan *Plan, tp cluster.TopicPartition, image *cluster.Ima
 	mark := cluster.Tombstone{Partition: tp, Directory: p.directory}
 	switch {
 	case slices.Contains(plan.Remove, mark):
-	case image.HasTombstone(mark):
+	case image.HasTombstone(mark) && !planted.On(planted.TombstoneIgnored), planted.On(planted.UnknownReplicaDeleted):
 		plan.Remove = append(plan.Remove, mark)
 	default:
 		plan.Park = append(plan.Park, tp)
@@ -165,6 +166,9 @@ func (p *Planner) gone(plan *Plan, tp cluster.TopicPartition, image *cluster.Ima
 // tombstones are the marks for this data directory: the new ones, or all at the first time.
 func (p *Planner) tombstones(d *cluster.Delta, first bool) map[cluster.Tombstone]bool {
 	doomed := map[cluster.Tombstone]bool{}
+	if planted.On(planted.TombstoneIgnored) {
+		return doomed
+	}
 	add := func(t cluster.Tombstone) {
 		if t.Directory == p.directory && !p.assigned(d.New, t.Partition) {
 			doomed[t] = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication/fetcher"
 	"github.com/moldau-log/moldau/segment"
@@ -57,10 +58,14 @@ func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
 	case req.Offset < v.logStart, req.Offset > v.logEnd, toCome:
 		res.Code = cluster.CodeOffsetOutOfRange
 		return res
-	case req.Offset >= v.highWatermark:
+	case req.Offset >= v.highWatermark && !planted.On(planted.ReadsUncommitted):
 		return res // between the watermark and the end: nothing yet, and no reason to send anybody away (case 31)
 	}
-	slice, err := log.Read(req.Offset, req.MaxBytes, v.highWatermark)
+	limit := v.highWatermark
+	if planted.On(planted.ReadsUncommitted) {
+		limit = v.logEnd
+	}
+	slice, err := log.Read(req.Offset, req.MaxBytes, limit)
 	if err != nil {
 		res.Code, res.Err = readCode(err), err
 		return res
@@ -107,7 +112,7 @@ func (r *reader) list(req ListRequest) (ListResult, error) {
 	case ListEarliest:
 		res.Offset, res.LeaderEpoch = v.logStart, v.epochAt(v.logStart)
 	case ListLatest:
-		if v.role == RoleLeader && (!v.settled || !r.lease()) {
+		if v.role == RoleLeader && (!v.settled && !planted.On(planted.LatestBeforeSettled) || !r.lease() && !planted.On(planted.LeaseIgnoredByLatest)) {
 			// Before the watermark has settled, or when another leader may be at work, "latest" could go back (KIP-207).
 			res.Code = cluster.CodeOffsetNotAvailable
 			return res, nil

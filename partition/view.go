@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
 	"github.com/moldau-log/moldau/segment"
@@ -87,9 +88,9 @@ func (v *view) fence(epoch record.LeaderEpoch, follower bool) cluster.Code {
 	switch {
 	case v.role == RoleOffline:
 		return cluster.CodeStorage
-	case epoch != record.NoEpoch && epoch < v.leaderEpoch:
+	case epoch != record.NoEpoch && epoch < v.leaderEpoch && !planted.On(planted.NoEpochFence):
 		return cluster.CodeFencedLeaderEpoch
-	case epoch != record.NoEpoch && epoch > v.leaderEpoch:
+	case epoch != record.NoEpoch && epoch > v.leaderEpoch && !planted.On(planted.NoEpochFence):
 		return cluster.CodeUnknownLeaderEpoch
 	case v.role == RoleLeader || (follower && v.role == RoleFollower):
 		return cluster.CodeNone

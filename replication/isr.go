@@ -165,7 +165,10 @@ func (r *Replica) mayJoin(f *Progress) bool {
 	if planted.On(planted.JoinBelowWatermark) {
 		return end >= 0
 	}
-	return end >= r.highWatermark && end >= r.leading.epochStart
+	if planted.On(planted.JoinUnflushed) {
+		end = f.LogEnd
+	}
+	return end >= r.highWatermark && (end >= r.leading.epochStart || planted.On(planted.JoinBeforeEpochStart))
 }
 
 // propose sends an ISR to the controller. From here on the watermark counts the maximal ISR.
@@ -205,7 +208,7 @@ func (r *Replica) alterResult(now time.Duration, in *AlterPartitionResult) {
 	case in.Code != cluster.CodeNone && isVerdict(in.Code):
 		// This attempt is dead. If an earlier one may be alive, or if somebody has changed the partition (perhaps that earlier one), its
 		// members count until the partition epoch moves.
-		if l.pending.unknown || in.Code == cluster.CodeStalePartitionEpoch {
+		if (l.pending.unknown || in.Code == cluster.CodeStalePartitionEpoch) && !planted.On(planted.LostProposalForgotten) {
 			l.doubt(now, l.pending)
 		}
 		l.pending = nil

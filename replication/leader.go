@@ -37,6 +37,9 @@ func (r *Replica) lead(now time.Duration) {
 		isr: waitQueue{items: l.isr.items[:0]}, local: waitQueue{items: l.local.items[:0]}, appends: waitQueue{items: l.appends.items[:0]},
 	}
 	r.epochs = r.epochs.with(record.EpochStart{Epoch: r.state.LeaderEpoch, Start: r.logEnd})
+	if planted.On(planted.LeaderTrustsItsLog) {
+		r.highWatermark = r.logEnd
+	}
 	r.syncFollowers(now)
 	r.out.Flush = !r.relaxed && r.flushed < r.logEnd
 }
@@ -74,7 +77,7 @@ func (r *Replica) produce(now time.Duration, in *ProduceRequested) {
 		l.next = w.end
 		r.out.Append = append(r.out.Append, Append{Request: in.Request, Base: w.base, Epoch: r.state.LeaderEpoch})
 	}
-	if r.satisfied(in.Acks, w.end) {
+	if r.satisfied(in.Acks, w.end) || planted.On(planted.DuplicateAnsweredEarly) && in.DuplicateEnd > 0 {
 		r.respond(w.request, cluster.CodeNone, w.base) // a duplicate of something that is safe already
 		return
 	}
@@ -91,7 +94,7 @@ func (r *Replica) admission(now time.Duration, in *ProduceRequested) cluster.Cod
 		return cluster.CodeNotLeader
 	case in.Acks == AcksISR && len(r.state.ISR) < r.minISR:
 		return cluster.CodeNotEnoughReplicas
-	case in.Acks != AcksISR && now >= r.lease:
+	case in.Acks != AcksISR && now >= r.lease && !planted.On(planted.LeaseIgnoredByAcksLeader):
 		// Without the controller another leader may have been elected. acks=isr finds that out by itself, the others would not.
 		return cluster.CodeNotLeader
 	case r.queue(in.Acks).len() >= MaxWaiting:

@@ -225,7 +225,7 @@ func (r *Replica) changeRole(now time.Duration) {
 	r.leave(cluster.CodeNotLeader)
 	r.out.RoleChanged = true
 	switch leader := r.state.Leader; {
-	case leader == r.config.Self && r.state.LeaderEpoch > r.epochs.Last():
+	case leader == r.config.Self && (r.state.LeaderEpoch > r.epochs.Last() || planted.On(planted.LeadsFormerEpoch)):
 		r.lead(now)
 	case leader == r.config.Self:
 		// The log holds this very epoch, written by an earlier life of this broker: somebody may have records of it that were lost here. The

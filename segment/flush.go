@@ -3,6 +3,7 @@ package segment
 import (
 	"fmt"
 
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -27,11 +28,14 @@ func (l *Log) BeginFlush() Flush {
 	f := Flush{Target: l.active.end, Generation: l.generation, fs: l.fs, change: l.changes}
 	for _, d := range l.dirty {
 		// The dirty list holds a reference, so the descriptor is open and this cannot fail; a file that is gone needs no sync.
+		if planted.On(planted.FlushesActiveFileOnly) && d.file != l.active.file {
+			continue
+		}
 		if _, err := d.file.take(nil); err == nil {
 			f.files = append(f.files, d.file)
 		}
 	}
-	if l.dirChange > 0 {
+	if l.dirChange > 0 && !planted.On(planted.DirectoryNotSynced) {
 		f.dir = l.dir
 	}
 	return f
@@ -61,6 +65,9 @@ func (l *Log) EndFlush(f Flush, err error) error {
 	}
 	if l.offline != nil {
 		return l.offline
+	}
+	if err != nil && planted.On(planted.FailedSyncRetried) {
+		return nil
 	}
 	if err != nil {
 		return l.fail(err)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -170,7 +171,11 @@ func (l *Log) writeMeta(clean bool, truncating record.Offset) error {
 		}
 		l.epochsSum = sum
 	}
-	m := meta{start: l.start, recoveryPoint: l.flushed, clean: clean, relaxed: l.relaxed, gaps: l.gaps, truncating: truncating, epochs: sum}
+	flushed := l.flushed
+	if planted.On(planted.RecoveryPointAhead) && truncating < 0 {
+		flushed = l.active.end
+	}
+	m := meta{start: l.start, recoveryPoint: flushed, clean: clean, relaxed: l.relaxed, gaps: l.gaps, truncating: truncating, epochs: sum}
 	for _, s := range l.sealed {
 		m.segments = append(m.segments, s.describe())
 	}

@@ -3,6 +3,7 @@ package segment
 import (
 	"slices"
 
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -20,6 +21,10 @@ func (l *Log) MoveStart(start record.Offset) error {
 	}
 	oldStart, oldEpochs := l.start, l.epochs
 	l.start, l.epochs = start, l.epochs.cutStart(start)
+	if planted.On(planted.LogStartNotDurable) {
+		l.deleteBelow()
+		return nil
+	}
 	if err := l.writeMeta(false, noTruncation); err != nil {
 		l.start, l.epochs = oldStart, oldEpochs
 		return l.spare(err)
@@ -51,7 +56,7 @@ func (l *Log) Retain(now int64, below record.Offset) (deleted int, newStart reco
 	}
 	size, start, n := l.Size(), l.start, 0
 	for _, s := range l.sealed {
-		if s.end > below || !l.expired(s, now) && !l.oversize(size-s.size) {
+		if s.end > below && !planted.On(planted.RetentionPassesWatermark) || !l.expired(s, now) && !l.oversize(size-s.size) {
 			break
 		}
 		size, start, n = size-s.size, s.end, n+1

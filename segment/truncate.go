@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -123,6 +124,10 @@ func (l *Log) promise(end, start record.Offset) error {
 	if start >= end {
 		l.epochs = nil // nothing is left that was written under any epoch
 	}
+	if planted.On(planted.TruncationUnannounced) {
+		l.generation++
+		return nil
+	}
 	if err := l.writeMeta(false, end); err != nil {
 		l.start, l.flushed, l.epochs = oldStart, oldFlushed, oldEpochs
 		return l.spare(err) // unless the disk was merely full, the promise may be on disk
@@ -187,10 +192,10 @@ func (l *Log) cut(s *segment) error {
 // cutFile shortens a file, if it is longer, makes it durable and closes it.
 func cutFile(h vfs.File, size int64) error {
 	have, err := h.Size()
-	if err == nil && have != size {
+	if err == nil && have != size && !planted.On(planted.TailNotCut) {
 		err = h.Truncate(size)
 	}
-	if err == nil {
+	if err == nil && !planted.On(planted.RecoveryForgetsSync) {
 		err = h.Sync()
 	}
 	if cerr := h.Close(); err == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup/group"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // unit is what one input of one group made: records that are committed together, and what waits for that.
@@ -222,7 +223,7 @@ func (c *Coordinator) fail(f *flight, sh *shard, code cluster.Code, message stri
 	for _, u := range f.of(sh) {
 		c.drop(u, code, message)
 	}
-	if c.shards[sh.id] == sh {
+	if c.shards[sh.id] == sh && !planted.On(planted.DoubtNotReloaded) {
 		c.dropQueued(sh, cluster.CodeCoordinatorLoading, "the coordinator is taking over again")
 		c.take(sh.id, sh.epoch, sh.nextSequence)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup/group"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // Coordinator holds the groups of the shards that one broker leads. It belongs to one goroutine.
@@ -132,7 +133,9 @@ func (c *Coordinator) step(env group.Env, ticket Ticket, e *entry, in group.Inpu
 	for _, done := range out.Completed {
 		waiting = append(waiting, Answer{Ticket(done.Waiter), done.Reply})
 	}
-	if ticket != 0 && !out.Parked {
+	if ticket != 0 && !out.Parked && planted.On(planted.CommitAnsweredEarly) {
+		c.effects.Answers = append(c.effects.Answers, Answer{ticket, out.Reply})
+	} else if ticket != 0 && !out.Parked {
 		waiting = append(waiting, Answer{ticket, out.Reply})
 	}
 	if !e.group.Vacant() {

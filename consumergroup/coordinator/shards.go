@@ -3,6 +3,7 @@ package coordinator
 import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup/group"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // ShardsChanged takes the shards that this broker leads now, all of them. New ones are loaded; what waited for lost ones is refused.
@@ -114,7 +115,7 @@ func (c *Coordinator) Loaded(env group.Env, l Load, content ShardContent) {
 		sh.attempts++
 		return
 	}
-	if content.Epoch < sh.epoch || content.NextSequence < sh.nextSequence {
+	if (content.Epoch < sh.epoch || content.NextSequence < sh.nextSequence) && !planted.On(planted.StaleTakeover) {
 		c.load(sh)
 		return
 	}

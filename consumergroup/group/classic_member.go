@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // checkGeneration says whether a classic member may act in a generation.
@@ -84,6 +85,9 @@ func (g *Group) keepUp(env Env, p *peer) {
 // While the next one gathers members still commit what they have read in this one.
 func (g *Group) classicCommit(env Env, c Commit) Output {
 	p, out := g.checkGeneration(c.MemberID, c.InstanceID, c.Epoch)
+	if planted.On(planted.OldGenerationCommits) {
+		p, out = g.checkPeer(c.MemberID, c.InstanceID)
+	}
 	if p == nil {
 		return out
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup/assignor"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // edit is a new GroupState in the making. Members are copied, the slices they point to are shared and only ever replaced.
@@ -159,7 +160,7 @@ func (e *edit) grant(m *cluster.GroupMember) {
 	owners := e.ownership()
 	var free []cluster.TopicPartition
 	for _, tp := range m.Target {
-		if _, taken := owners[tp]; !taken {
+		if _, taken := owners[tp]; !taken || planted.On(planted.AssignedBeforeRevoked) {
 			free = append(free, tp)
 			owners[tp] = m.ID
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -38,7 +39,7 @@ func (g *Group) checkEpoch(id, instanceID string, epoch int32) Output {
 	if out := g.checkMember(id, instanceID); out.Reply.Code != cluster.CodeNone {
 		return out
 	}
-	if m := g.member(id); m.Epoch != epoch || epoch < 0 {
+	if m := g.member(id); (m.Epoch != epoch || epoch < 0) && !planted.On(planted.OldGenerationCommits) {
 		return refuse(cluster.CodeFencedMemberEpoch, fmt.Sprintf("member %s is at epoch %d of group %s, not %d", id, m.Epoch, g.name, epoch))
 	}
 	return Output{}

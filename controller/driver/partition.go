@@ -6,6 +6,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/placement"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // due lists the partitions to look at, in key order: all of them after a broker came or went, else those that changed or wait.
@@ -134,7 +135,7 @@ func (d *Driver) forgetOffline(b cluster.BrokerID) {
 // has a leader and is not below its min ISR. It foresees what controller/state would refuse, so that a waiting reassignment writes no entries.
 func (d *Driver) finishable(tp cluster.TopicPartition, p *cluster.Partition) bool {
 	t, ok := d.img.Topic(tp.Topic)
-	if !ok || len(p.Adding)+len(p.Removing) == 0 || slices.ContainsFunc(p.Adding, func(b cluster.BrokerID) bool { return !p.InISR(b) }) {
+	if !ok || len(p.Adding)+len(p.Removing) == 0 || slices.ContainsFunc(p.Adding, func(b cluster.BrokerID) bool { return !p.InISR(b) && !planted.On(planted.ReassignEndsEarly) }) {
 		return false
 	}
 	goes := func(b cluster.BrokerID) bool { return slices.Contains(p.Removing, b) }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // session is what the controller knows of one life of a broker.
@@ -86,7 +87,7 @@ func (d *Driver) heartbeat(now time.Duration, in Heartbeat) {
 			o.dead = true
 		}
 	}
-	d.effects.Reply = &HeartbeatReply{Fenced: b.Fenced || s.fencing, MayShutDown: s.wantDrain && b.Fenced}
+	d.effects.Reply = &HeartbeatReply{Fenced: b.Fenced || s.fencing && !planted.On(planted.LeaseWhileFencing), MayShutDown: s.wantDrain && b.Fenced}
 }
 
 // peerRefused counts refused connections of the controller itself.

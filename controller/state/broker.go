@@ -6,6 +6,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/placement"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // registerBroker begins a new life of a broker. Whatever it led in its life before, it leads no longer: no (partition, leader epoch) is ever
@@ -22,6 +23,11 @@ func (a *apply) registerBroker(c cluster.RegisterBroker) cluster.Result {
 	now.Listeners = slices.Clone(now.Listeners)
 	now.Epoch = cluster.BrokerEpoch(a.index)
 	now.Fenced, now.Draining = true, false
+	if planted.On(planted.RegistrationDoesNotFence) && known && before.Directory == now.Directory {
+		now.Fenced = before.Fenced
+		a.txn.PutBroker(&now)
+		return cluster.Result{BrokerEpoch: now.Epoch}
+	}
 	a.txn.PutBroker(&now)
 
 	if known && before.Directory != now.Directory {
@@ -30,7 +36,7 @@ func (a *apply) registerBroker(c cluster.RegisterBroker) cluster.Result {
 		a.dropTombstones(before.Directory)
 	}
 	damaged := sortedPartitions(c.Damaged)
-	old := known && outdated(c, before)
+	old := known && outdated(c, before) && !planted.On(planted.OldDiskKeepsPlace)
 	a.eachReplica(now.ID, func(e *edit) {
 		a.reenter(e, &now, old || containsPartition(damaged, e.tp))
 	})
@@ -75,6 +81,9 @@ func outdated(c cluster.RegisterBroker, before *cluster.Broker) bool {
 // reenter does to one partition what the registration of one of its replicas means.
 func (a *apply) reenter(e *edit, now *cluster.Broker, incomplete bool) {
 	switch {
+	case planted.On(planted.NewDiskKeepsPlace):
+		e.Directories[slices.Index(e.Replicas, now.ID)] = now.Directory
+		e.retire(now.ID, a.minISR(e))
 	case e.Directory(now.ID) != now.Directory:
 		// The disk is another one, the copy is gone (case 40). Where it was the last that is known complete, the record of it stays with its
 		// directory: nobody else is complete, so the partition stays offline, until that disk returns or an operator accepts the loss.
@@ -82,7 +91,7 @@ func (a *apply) reenter(e *edit, now *cluster.Broker, incomplete bool) {
 			break
 		}
 		e.forget(now.ID)
-	case incomplete && len(e.Replicas) > 1:
+	case incomplete && len(e.Replicas) > 1 && !planted.On(planted.DamagedKeepsPlace):
 		e.forget(now.ID)
 	default:
 		e.retire(now.ID, a.minISR(e))
@@ -150,7 +159,7 @@ func (a *apply) drainBroker(c cluster.DrainBroker) cluster.Result {
 				a.lead(e, choice)
 			}
 		}
-		if e.old.Leader != b.ID {
+		if e.old.Leader != b.ID || planted.On(planted.DrainLeavesAtOnce) {
 			e.retire(b.ID, a.minISR(e))
 		}
 	})

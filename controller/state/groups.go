@@ -9,6 +9,7 @@ import (
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // groups is the state of all consumer groups and their offsets: immutable trees, and per shard the sequence of the next batch. A copy of the
@@ -219,9 +220,9 @@ func (a *apply) appendBatch(e *groupsEdit, from cluster.BrokerID, b *cluster.Gro
 	shard := a.txn.Shard(b.Shard)
 	next := a.groups.next[b.Shard]
 	switch {
-	case shard.Leader != from || shard.Epoch != b.ShardEpoch:
+	case (shard.Leader != from || shard.Epoch != b.ShardEpoch) && !planted.On(planted.OldCoordinatorWrites):
 		return item(cluster.CodeStaleShardEpoch)
-	case b.Sequence < next:
+	case b.Sequence < next && !planted.On(planted.BatchAppliedTwice):
 		return cluster.ItemResult{Code: cluster.CodeDuplicateSequence, NextSequence: next}
 	case b.Sequence > next:
 		return cluster.ItemResult{Code: cluster.CodeOutOfOrderSequence, NextSequence: next}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/placement"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // electLeaders carries out decided elections, each under its own preconditions.
@@ -97,7 +98,7 @@ func (a *apply) alterOne(leader cluster.BrokerID, c *cluster.ISRChange) cluster.
 		return item(cluster.CodeUnknownLeaderEpoch)
 	case p.Leader != leader:
 		return item(cluster.CodeNotLeader)
-	case p.PartitionEpoch != c.PartitionEpoch:
+	case p.PartitionEpoch != c.PartitionEpoch && !planted.On(planted.AlterWithoutCompare):
 		return item(cluster.CodeStalePartitionEpoch)
 	}
 	isr := make([]cluster.BrokerID, len(c.ISR))
@@ -123,7 +124,7 @@ func (a *apply) alterOne(leader cluster.BrokerID, c *cluster.ISRChange) cluster.
 // mayBeInSync holds an ISR member to the leader's knowledge of it. A member that drains may stay, and join no more: it leaves when it is fenced.
 func (a *apply) mayBeInSync(p *cluster.Partition, m cluster.ISRMember, leader cluster.BrokerID) bool {
 	br, ok := a.txn.Broker(m.Broker)
-	if !ok || br.Epoch != m.Epoch {
+	if !ok || br.Epoch != m.Epoch && !planted.On(planted.AlterWithoutBrokerEpoch) {
 		return false
 	}
 	if m.Broker == leader || p.InISR(m.Broker) {
@@ -145,6 +146,9 @@ func (a *apply) setLogStart(c cluster.SetLogStart) cluster.Result {
 	}
 	e := a.edit(c.Partition, p)
 	e.LogStart = max(e.LogStart, c.LogStart)
+	if planted.On(planted.LogStartGoesBack) {
+		e.LogStart = c.LogStart
+	}
 	a.put(e)
 	return cluster.Result{}
 }

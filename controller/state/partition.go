@@ -6,6 +6,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/placement"
 	"github.com/moldau-log/moldau/internal/invariant"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // edit is one partition that is being changed: the state before, and a copy to work on that put writes when it differs.
@@ -69,6 +70,9 @@ func (e *edit) setLeader(b cluster.BrokerID) {
 // sync is still complete. At or above minISR the watermark moves without them, and the ELR is emptied (KIP-966).
 func (e *edit) setISR(isr []cluster.BrokerID, minISR int) {
 	complete := append(slices.Clone(e.ISR), e.ELR...)
+	if planted.On(planted.IncompleteInELR) {
+		complete = slices.Clone(e.Replicas)
+	}
 	e.ISR = sorted(isr)
 	e.ELR = nil
 	if len(e.ISR) < minISR {
@@ -97,7 +101,7 @@ func (a *apply) elect(e *edit) {
 		return
 	}
 	choice := placement.Elect(e.Partition, a.eligibleFor(e.Partition))
-	if choice.Kind == placement.KindNone && a.conf.UncleanElection(e.topic) {
+	if choice.Kind == placement.KindNone && (a.conf.UncleanElection(e.topic) || planted.On(planted.UncleanByDefault)) {
 		choice = placement.ElectUnclean(e.Partition, a.eligibleFor(e.Partition))
 	}
 	a.lead(e, choice)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 )
 
 // Bounds of one topic. They are part of Apply, so they never change below a feature level.
@@ -116,7 +117,9 @@ func (a *apply) deleteTopic(c cluster.DeleteTopic) cluster.Result {
 		a.txn.DeletePartition(tp)
 	}
 	a.txn.DeleteTopic(t)
-	a.groups.deleteTopic(t.ID)
+	if !planted.On(planted.OffsetsOutliveTopic) {
+		a.groups.deleteTopic(t.ID)
+	}
 	return cluster.Result{}
 }
 
@@ -163,7 +166,7 @@ func (a *apply) followConfigs(touched func(*cluster.Topic) bool) {
 		for n, p := range a.old.PartitionsOf(t.ID) {
 			e := a.edit(cluster.TopicPartition{Topic: t.ID, Partition: n}, p)
 			now, before := a.minISR(e), a.old.MinISR(t, p)
-			if now < before {
+			if now < before && !planted.On(planted.ELROutlivesMinISR) {
 				e.ELR = nil
 			}
 			// A leader that still works under the old min ISR lets the watermark move where the ELR would take it to stand still: its

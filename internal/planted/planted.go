@@ -7,7 +7,7 @@ type Bug uint8
 const (
 	None Bug = iota
 
-	// Package replication.
+	// Package replication and its sessions.
 	TruncateToWatermark
 	CountUnflushed
 	NewISROnly
@@ -18,6 +18,65 @@ const (
 	JoinBelowWatermark
 	LateAlterAccepted
 	WatermarkBelowMinISR
+	JoinUnflushed
+	JoinBeforeEpochStart
+	LostProposalForgotten
+	DuplicateAnsweredEarly
+	LeaderTrustsItsLog
+	LeaseIgnoredByAcksLeader
+	LeadsFormerEpoch
+	SubscriptionIDsRestart
+	AckFromBeforeTruncation
+
+	// Package partition.
+	DuplicateAppended
+	SequenceGapAccepted
+	FollowerForgetsSequences
+	SequencesOutliveTruncation
+	ReadsUncommitted
+	LatestBeforeSettled
+	LeaseIgnoredByLatest
+	FollowerSkipsChecksum
+	RelaxedMarkMissing
+	TombstoneIgnored
+	UnknownReplicaDeleted
+
+	// Package segment.
+	TailNotCut
+	RecoveryForgetsSync
+	DamageCutAsTorn
+	RecoveryPointAhead
+	FlushesActiveFileOnly
+	DirectoryNotSynced
+	FailedSyncRetried
+	TruncationUnannounced
+	LogStartNotDurable
+	RetentionPassesWatermark
+
+	// Packages controller/state and controller/driver.
+	AlterWithoutCompare
+	AlterWithoutBrokerEpoch
+	IncompleteInELR
+	ELROutlivesMinISR
+	UncleanByDefault
+	RegistrationDoesNotFence
+	DamagedKeepsPlace
+	OldDiskKeepsPlace
+	NewDiskKeepsPlace
+	DrainLeavesAtOnce
+	LeaseWhileFencing
+	LogStartGoesBack
+	ReassignEndsEarly
+	OffsetsOutliveTopic
+	BatchAppliedTwice
+	OldCoordinatorWrites
+
+	// Package consumergroup.
+	OldGenerationCommits
+	AssignedBeforeRevoked
+	StaleTakeover
+	CommitAnsweredEarly
+	DoubtNotReloaded
 
 	end
 )

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -115,6 +116,9 @@ func (f *Follower) Wants(w Wanted) bool {
 // Connected begins a stream: everything wanted is due.
 func (f *Follower) Connected(now time.Duration) {
 	f.connected = true
+	if planted.On(planted.SubscriptionIDsRestart) {
+		f.lastID = 0
+	}
 	f.clearFrames()
 	for _, w := range f.sorted() {
 		w.retries = 0
@@ -250,7 +254,7 @@ func (f *Follower) Acknowledge(w Wanted, a Ack) bool {
 	if have == nil || have.LeaderEpoch != w.LeaderEpoch || have.phase == resting {
 		return false // the position will say it
 	}
-	if have.phase == active && !have.heard && a.LogEnd != have.from {
+	if have.phase == active && !have.heard && a.LogEnd != have.from && !planted.On(planted.AckFromBeforeTruncation) {
 		return false // from before a truncation
 	}
 	have.ack, have.hasAck = a, true
