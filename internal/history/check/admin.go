@@ -71,8 +71,8 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) {
 		case history.Relaxed, history.Unclean:
 			p.relaxed = true
 		case history.Drained:
-			if d := p.drain(client, e.Broker, e.Time); d != nil {
-				d.end = r.Offset
+			if d := p.drain(client, e.Broker, op.began); d != nil {
+				d.began, d.end = min(d.began, op.began), r.Offset
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -50,14 +51,14 @@ func (c *Checker) polled(client int32, op *operation, e *history.Event) error {
 		if p == nil || r.Offset < 0 {
 			return fmt.Errorf("record %d has no place", i)
 		}
-		c.readOne(p, e, r, by)
+		c.readOne(p, e, r, by, began)
 		c.follow(p, r, by, began)
 	}
 	return nil
 }
 
 // readOne takes one record that a poll returned.
-func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origin) {
+func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origin, began int64) {
 	c.counts.Read++
 	id := c.valueOf(r.Value)
 	v := c.values.at(id)
@@ -65,7 +66,7 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 	if s.value == id {
 		s.read = true
 		if e.Action == history.Drain {
-			p.drain(by.client, e.Broker, e.Time).mark(s)
+			p.drain(by.client, e.Broker, cmp.Or(began, e.Time)).mark(s)
 		}
 	}
 	c.place(p, r.Offset, id, v)
