@@ -15,6 +15,7 @@ const (
 	groupLeaseRetry = 250 * time.Millisecond
 	groupOverslept  = time.Second
 	proposePause    = 50 * time.Millisecond
+	expireEvery     = 500 * time.Millisecond // far more often than the product
 )
 
 // groupShell is what one life of a broker has around the pure group coordinator: an inbox, the timer, appends and loads. It stands in for the
@@ -32,6 +33,7 @@ type groupShell struct {
 	due      bool // the timer has fired
 	turning  bool
 	wakeAt   time.Duration
+	expireAt time.Duration
 	gap      bool
 
 	waiting map[coordinator.Ticket]func(group.Reply)
@@ -217,6 +219,9 @@ func (s *groupShell) onTimer() {
 	case !s.leased(env):
 	case overslept:
 		s.core.Refresh(env)
+	case env.Now >= s.expireAt:
+		s.expireAt = env.Now + expireEvery
+		s.core.Expire(env, s.b.w.groups.retention)
 	default:
 		before := s.members(env)
 		s.core.Tick(env)
@@ -239,6 +244,9 @@ func (s *groupShell) members(env group.Env) []coordinator.Watched {
 // arm sets the timer for the next deadline.
 func (s *groupShell) arm() {
 	now, at := s.b.Now(), s.core.Deadline()
+	if s.core.Len() > 0 {
+		at = min(at, max(s.expireAt, now+time.Millisecond))
+	}
 	if s.gap && at != group.Never {
 		at = max(at, now+groupLeaseRetry)
 	}

@@ -51,6 +51,10 @@ type Coverage struct {
 	SessionsEnded       int
 	MemberPauses        int
 	GroupAppends        int
+	Resets              int // and commits for nobody
+	OffsetsDeleted      int
+	OffsetsExpired      int
+	GroupsDeleted       int
 	GroupAppendsUnknown int
 
 	// The life of topics and brokers.

@@ -23,7 +23,6 @@ type groupChecker struct {
 // commitRequest is one commit or reset that a client has sent. Its number travels as the metadata of the offsets.
 type commitRequest struct {
 	in      group.Commit
-	reset   bool
 	refused cluster.Code                   // a refusal that says that nothing was done, CodeNone for none
 	offsets map[cluster.TopicPartition]int // versions that it became
 }
@@ -31,9 +30,11 @@ type commitRequest struct {
 // groupLedger is one group as the log has it.
 type groupLedger struct {
 	state   *cluster.GroupState
-	highest int32          // epoch so far
-	since   map[string]int // members, and with which entry they came
-	offsets map[cluster.TopicPartition]*offsetLedger
+	highest int32 // epoch so far
+	// deleters is how many requests to delete have been carried out, may have been, or are under way.
+	deleters int
+	since    map[string]int // members, and with which entry they came
+	offsets  map[cluster.TopicPartition]*offsetLedger
 }
 
 // offsetLedger is the history of one committed offset. Version 0 is none.
@@ -46,6 +47,7 @@ type offsetLedger struct {
 type offsetVersion struct {
 	commit int // number of the request, 0 for none: never committed, or deleted
 	offset record.Offset
+	atMs   int64 // when it was committed
 }
 
 func newGroupChecker(w *World) *groupChecker {
@@ -217,7 +219,7 @@ func (c *groupChecker) log(cmd cluster.Command, res cluster.Result, before *clus
 	case cluster.GroupAppend:
 		for i := range cmd.Batches {
 			if res.Code == cluster.CodeNone && res.Items[i].Code == cluster.CodeNone {
-				c.batch(cmd.Batches[i].Records, before)
+				c.batch(cmd.Batches[i].Records, before, cmd.NowMs)
 			}
 		}
 	case cluster.DeleteTopic:
@@ -246,7 +248,7 @@ func (c *groupChecker) topicDeleted(*cluster.Image) {
 }
 
 // batch takes the records of one accepted batch.
-func (c *groupChecker) batch(records []cluster.GroupRecord, image *cluster.Image) {
+func (c *groupChecker) batch(records []cluster.GroupRecord, image *cluster.Image, nowMs int64) {
 	c.applied++
 	view := c.w.meta.state.Groups()
 	for _, rec := range records {
@@ -255,13 +257,14 @@ func (c *groupChecker) batch(records []cluster.GroupRecord, image *cluster.Image
 		case cluster.GroupState:
 			c.state(l, r)
 		case cluster.GroupDeleted:
-			c.deleted(l, r)
+			c.deleted(l, r, nowMs)
 		case cluster.OffsetCommitted:
 			if topic, ok := image.Topic(r.Partition.Topic); ok && r.Partition.Partition < topic.Partitions {
 				c.committed(l, r)
 			}
 		case cluster.OffsetDeleted:
 			o := l.offset(r.Partition)
+			c.goes(r.Group, l, o, nowMs)
 			o.versions = append(o.versions, offsetVersion{})
 		}
 	}
@@ -296,16 +299,16 @@ func (c *groupChecker) committed(l *groupLedger, r cluster.OffsetCommitted) {
 		c.w.check.fail("case 79: commit %d of group %s was refused with %s, and comes into the log", number, r.Group, req.refused)
 	case !l.admits(req):
 		c.w.check.fail("case 79: commit %d of group %s is accepted for member %q at epoch %d; the group is %+v", number, r.Group, req.in.MemberID, req.in.Epoch, l.state)
-	case !req.reset && req.in.MemberID != "" && r.Committed.Offset < o.newest().offset:
+	case req.in.MemberID != "" && r.Committed.Offset < o.newest().offset:
 		c.w.check.fail("case 89: commit %d of group %s moves partition %d from %d back to %d", number, r.Group, r.Partition.Partition, o.newest().offset, r.Committed.Offset)
 	}
-	o.versions = append(o.versions, offsetVersion{commit: number, offset: r.Committed.Offset})
+	o.versions = append(o.versions, offsetVersion{commit: number, offset: r.Committed.Offset, atMs: r.Committed.CommittedMs})
 	req.offsets[r.Partition] = len(o.versions) - 1
 }
 
 // admits reports whether the group takes a commit in the state that it has in the log.
 func (l *groupLedger) admits(req *commitRequest) bool {
-	if req.reset || req.in.MemberID == "" {
+	if req.in.MemberID == "" {
 		return l.state == nil || len(l.state.Members) == 0
 	}
 	if l.state == nil {
@@ -321,15 +324,16 @@ func (l *groupLedger) admits(req *commitRequest) bool {
 	return l.state.Members[i].Epoch == req.in.Epoch
 }
 
-func (c *groupChecker) deleted(l *groupLedger, r cluster.GroupDeleted) {
+func (c *groupChecker) deleted(l *groupLedger, r cluster.GroupDeleted, nowMs int64) {
 	if l.state != nil && len(l.state.Members) > 0 {
 		c.w.check.fail("case 90: group %s is deleted with %d members", r.Group, len(l.state.Members))
 	}
-	l.state = nil
-	l.since = map[string]int{}
 	for _, o := range l.offsets { // the order does not matter
 		if o.newest().commit != 0 {
+			c.goes(r.Group, l, o, nowMs)
 			o.versions = append(o.versions, offsetVersion{})
 		}
 	}
+	l.state, l.highest = nil, 0
+	l.since = map[string]int{}
 }

@@ -16,8 +16,9 @@ const (
 	maxGroupSize   = 4 // members, besides twins
 	observersEach  = 2 // clients that only look at the committed offsets of a group
 	groupTopic     = "river"
-	groupTimeout   = 2 * time.Second // of a request to a coordinator, on the client
-	silenceLimit   = 3 * time.Second // after which a client gives a stream up
+	groupTimeout   = 2 * time.Second       // of a request to a coordinator, on the client
+	silenceLimit   = 3 * time.Second       // after which a client gives a stream up
+	lookEvery      = 50 * time.Millisecond // at what the groups still wait for
 	minSessionTime = 1500 * time.Millisecond
 )
 
@@ -27,10 +28,15 @@ type groups struct {
 	list           []*simGroup
 	check          *groupChecker
 	rebalanceDelay time.Duration
+	// retention is how long offsets of empty groups are kept; they are looked at more often than in the product.
+	retention time.Duration
 	// ambush has the controller lose its leadership with the next append in its queue.
 	ambush bool
 	// madeIDs counts the member ids that brokers have made.
 	madeIDs int
+	// looked is what was last waited for, and lookedAt since when that is so, or was.
+	looked   string
+	lookedAt time.Duration
 	// before is, for a plant, what the log was before the newest batch of a shard.
 	before map[cluster.ShardID]*state.GroupView
 }
@@ -47,6 +53,7 @@ type simGroup struct {
 	observers []*observer
 	session   time.Duration
 	rebalance time.Duration
+	deserted  time.Duration // until when nobody comes back
 	every     time.Duration // between the changes of its membership, at most
 	made      int           // members so far
 }
@@ -54,6 +61,10 @@ type simGroup struct {
 func newGroups(w *World) *groups {
 	g := &groups{w: w, before: map[cluster.ShardID]*state.GroupView{}}
 	g.check = newGroupChecker(w)
+	g.retention = time.Hour
+	if w.chance(500) {
+		g.retention = w.between(time.Second, 3*time.Second)
+	}
 	g.rebalanceDelay = w.between(0, 600*time.Millisecond)
 	if w.chance(700) && !w.opts.without(partGroups) {
 		for range 1 + w.rng.IntN(maxGroups) {
@@ -81,6 +92,11 @@ func (g *groups) start() {
 			o.up = true
 			sg.observers = append(sg.observers, o)
 			g.w.after(g.w.between(0, 500*time.Millisecond), o.look)
+		}
+		if !g.w.opts.without(partAdmins) && g.w.chance(500) {
+			a := &groupAdmin{newGroupClient(sg)}
+			a.up = true
+			g.w.after(g.w.between(0, time.Second), a.act)
 		}
 		if !g.w.opts.without(partChurn) {
 			g.w.after(g.w.between(sg.every/4, sg.every), sg.churn)
@@ -180,6 +196,14 @@ func (sg *simGroup) anyUp() bool {
 
 // unsettled says which group has not come to rest with everything read, empty for none.
 func (g *groups) unsettled() string {
+	if g.looked != "" && g.w.now < g.lookedAt+lookEvery {
+		return g.looked
+	}
+	g.looked, g.lookedAt = g.look(), g.w.now
+	return g.looked
+}
+
+func (g *groups) look() string {
 	for _, sg := range g.list {
 		if why := sg.unsettled(); why != "" {
 			return "group " + sg.name + ": " + why
@@ -234,14 +258,22 @@ func (sg *simGroup) churn() {
 	w.after(w.between(sg.every/4, sg.every), sg.churn)
 	m := sg.members[w.rng.IntN(len(sg.members))]
 	switch roll := w.rng.IntN(100); {
+	case w.now < sg.deserted:
 	case !m.up:
 		if !m.fencedForGood {
 			m.start()
 		}
 	case roll < 25:
 		m.crash()
-	case roll < 45:
+	case roll < 35:
 		m.leave()
+	case roll < 50:
+		sg.deserted = w.now + w.between(2*time.Second, 9*time.Second)
+		for _, m := range sg.members {
+			if m.up {
+				m.leave()
+			}
+		}
 	case roll < 70:
 		w.cov.MemberPauses++
 		m.paused = w.now + w.between(200*time.Millisecond, 2*sg.session)

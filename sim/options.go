@@ -34,11 +34,12 @@ const (
 	partAskers    = "askers"    // of the latest offset
 	partGroups    = "groups"    // consumer groups
 	partChurn     = "churn"     // members that come, go and stop
+	partAdmins    = "admins"    // who reset and delete groups and offsets
 )
 
 // workloadParts lists the parts of the workload by name.
 func workloadParts() []string {
-	return []string{partCareless, partConsumers, partFollowers, partAskers, partGroups, partChurn}
+	return []string{partCareless, partConsumers, partFollowers, partAskers, partGroups, partChurn, partAdmins}
 }
 
 // Names lists what Options.Without can name: kinds of faults, then parts of the workload.
