@@ -397,8 +397,8 @@ func TestCase31_ReadAboveTheWatermarkIsEmpty(t *testing.T) {
 		t.Errorf("a client whose log was cut is told %+v", res)
 	}
 	res = r.Read(ReadRequest{Offset: 1, MaxBytes: 1, LeaderEpoch: record.NoEpoch, LastEpoch: 9})
-	if res.Code != cluster.CodeOffsetOutOfRange {
-		t.Errorf("a client that has read records of an epoch to come is told %+v", res)
+	if res.Code != cluster.CodeUnknownLeaderEpoch {
+		t.Errorf("a client that has read records of a later leader, which this one has not heard of, is told %+v", res)
 	}
 }
 

@@ -55,6 +55,9 @@ func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
 	case (req.Offset > v.logEnd || toCome) && v.role != RoleLeader:
 		res.Code = cluster.CodeOffsetNotAvailable // behind the leader, which alone knows what is out of range: nobody is to start over for that (case 31)
 		return res
+	case req.LastEpoch > v.leaderEpoch:
+		res.Code = cluster.CodeUnknownLeaderEpoch // a newer leader has answered this client: this one is deposed and has not heard of it, and nothing is out of range for that
+		return res
 	case req.Offset < v.logStart, req.Offset > v.logEnd, toCome:
 		res.Code = cluster.CodeOffsetOutOfRange
 		return res
