@@ -18,13 +18,13 @@ const staleRetries = 3
 // itself is asked what it has now.
 func (r *reader) read(req ReadRequest) ReadResult {
 	v := r.view.Load()
-	res := v.read(req, v.log)
+	res := v.read(req, v.log, r.lease)
 	for attempt := 0; errors.Is(res.Err, segment.ErrStaleView); attempt++ {
 		if attempt == staleRetries {
 			res.Code = cluster.CodeOffsetNotAvailable
 			return res
 		}
-		res = r.view.Load().read(req, r.log.View())
+		res = r.view.Load().read(req, r.log.View(), r.lease)
 	}
 	r.report(res.Err)
 	return res
@@ -38,7 +38,7 @@ func (r *reader) report(err error) {
 	}
 }
 
-func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
+func (v *view) read(req ReadRequest, log *segment.View, leased func() bool) ReadResult {
 	res := ReadResult{
 		Code: v.fence(req.LeaderEpoch, req.Follower), HighWatermark: v.highWatermark, LastStable: v.highWatermark,
 		LogStart: v.logStart, LogEnd: v.logEnd, Leader: v.leader, LeaderEpoch: v.leaderEpoch,
@@ -52,11 +52,13 @@ func (v *view) read(req ReadRequest, log *segment.View) ReadResult {
 	}
 	toCome := len(v.epochs) > 0 && req.LastEpoch > v.epochs.Last() // what the client has read last is not in this log
 	switch {
-	case (req.Offset > v.logEnd || toCome) && v.role != RoleLeader:
-		res.Code = cluster.CodeOffsetNotAvailable // behind the leader, which alone knows what is out of range: nobody is to start over for that (case 31)
-		return res
-	case req.LastEpoch > v.leaderEpoch:
+	case req.LastEpoch > v.leaderEpoch && v.role == RoleLeader:
 		res.Code = cluster.CodeUnknownLeaderEpoch // a newer leader has answered this client: this one is deposed and has not heard of it, and nothing is out of range for that
+		return res
+	case (req.Offset > v.logEnd || toCome) && (v.role != RoleLeader || !leased()):
+		// Behind the leader, which alone knows what is out of range: nobody is to start over for that (case 31). A leader that has lost touch with the
+		// controller may have a successor that has gone on.
+		res.Code = cluster.CodeOffsetNotAvailable
 		return res
 	case req.Offset < v.logStart, req.Offset > v.logEnd, toCome:
 		res.Code = cluster.CodeOffsetOutOfRange
