@@ -21,6 +21,9 @@ type classicMember struct {
 	// round numbers what the member is doing, so that what belongs to something earlier is told from the present.
 	round int
 	heard time.Duration
+	// leads says that the member assigns in the present generation, known what there was to be assigned then, as far as it knew.
+	leads bool
+	known []cluster.TopicPartition
 }
 
 type classicStep int
@@ -133,7 +136,9 @@ func (c *classicMember) sendJoin(current func() bool) {
 func (c *classicMember) sync(j *group.JoinReply) {
 	current := c.begins(classicSyncing)
 	in := group.Sync{Group: c.group.name, MemberID: c.id, InstanceID: c.instance, Generation: c.generation, ProtocolType: j.ProtocolType, Protocol: j.Protocol}
-	if j.Leader == c.id && !j.SkipAssignment {
+	c.leads, c.known = j.Leader == c.id, nil
+	if c.leads && !j.SkipAssignment {
+		c.known = c.subscribed()
 		in.Assignments = c.assign(j.Members)
 	}
 	c.ask(in, c.group.rebalance+groupTimeout, func(a groupAnswer) {
@@ -193,6 +198,10 @@ func (c *classicMember) keepUp(current func() bool) {
 			return
 		case !a.lost && a.Code == cluster.CodeNone:
 			c.heard = c.w.now
+			if c.leads && c.w.chance(300) && !slices.Equal(c.known, c.subscribed()) {
+				c.join() // the topic has changed
+				return
+			}
 		case a.lost || a.Code == cluster.CodeNotCoordinator || a.Code == cluster.CodeNoCoordinator || a.Code == cluster.CodeCoordinatorLoading ||
 			a.Code == cluster.CodeTimedOut || a.Code == cluster.CodeOverloaded:
 			c.refresh()
@@ -265,6 +274,20 @@ func (c *classicMember) metadata() []byte {
 	return append(out, encodePartitions(c.partitions())...)
 }
 
+// subscribed lists the partitions of the topic as some broker has them.
+func (c *classicMember) subscribed() []cluster.TopicPartition {
+	image := c.w.brokers[c.w.rng.IntN(len(c.w.brokers))].image
+	topic, ok := image.TopicByName(groupTopic)
+	if !ok {
+		return nil
+	}
+	var out []cluster.TopicPartition
+	for i := range topic.Partitions {
+		out = append(out, cluster.TopicPartition{Topic: topic.ID, Partition: i})
+	}
+	return out
+}
+
 // claim is what the metadata of a member say that it reads.
 func claim(metadata []byte) (generation int32, owned []cluster.TopicPartition) {
 	rest := metadata[2+4+2+len(groupTopic):]
@@ -295,7 +318,7 @@ func (c *classicMember) assign(members []group.JoinedMember) []group.Assignment 
 		return strings.Compare(a.MemberID, b.MemberID)
 	})
 	given := map[string][]cluster.TopicPartition{}
-	for i, tp := range c.w.partitions {
+	for i, tp := range c.known {
 		to := order[i%len(order)].MemberID
 		if has := owner[tp]; has == "" || has == to {
 			given[to] = append(given[to], tp)

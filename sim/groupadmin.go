@@ -34,7 +34,7 @@ func (a *groupAdmin) overwrite(done func()) {
 	w, check := a.w, a.w.groups.check
 	number := check.nextCommit()
 	var offsets []group.CommitOffset
-	for _, tp := range w.partitions {
+	for _, tp := range w.live() {
 		at := check.group(a.group.name).offset(tp).newest().offset
 		if at > 0 && w.chance(700) {
 			offsets = append(offsets, group.CommitOffset{Partition: tp, Offset: w.rng.Int64N(int64(at) + 1), LeaderEpoch: int32(record.NoEpoch), Metadata: strconv.Itoa(number)})
@@ -64,7 +64,7 @@ func (a *groupAdmin) overwrite(done func()) {
 func (a *groupAdmin) deleteOffsets(done func()) {
 	w, check := a.w, a.w.groups.check
 	in := group.DeleteOffsets{Group: a.group.name}
-	for _, tp := range w.partitions {
+	for _, tp := range w.live() {
 		if w.chance(600) {
 			in.Partitions = append(in.Partitions, tp)
 		}
@@ -99,7 +99,7 @@ func (a *groupAdmin) deleteGroup(done func()) {
 		}
 		if !r.lost && r.Code == cluster.CodeNone {
 			w.cov.GroupsDeleted++
-			for _, tp := range w.partitions {
+			for _, tp := range w.live() {
 				check.absent(a.group.name, tp, floor[tp])
 			}
 		}

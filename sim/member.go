@@ -128,7 +128,7 @@ func (m *member) begin(coming []cluster.TopicPartition, current func() bool, don
 func (m *member) read(from group.FetchedOffset) {
 	h := &holding{stored: -1, consumer: &consumer{l: m.w.load, node: m.node, tp: from.Partition, lastEpoch: record.NoEpoch, to: m.w.load.route(from.Partition)}}
 	if from.Found {
-		h.position, h.stored = from.Committed.Offset, from.Committed.Offset
+		h.position, h.stored, h.lastEpoch = from.Committed.Offset, from.Committed.Offset, from.Committed.LeaderEpoch
 	}
 	life := m.life
 	h.held = func(again func()) bool {
