@@ -33,17 +33,20 @@ func (g *groups) moveShard() {
 // groupFloors lists how much of groups has to have been seen.
 func groupFloors() []floor {
 	return []floor{
-		{"members that joined", func(c *Coverage) int { return c.Joins }, 800},
-		{"generations", func(c *Coverage) int { return c.Generations }, 700},
-		{"acknowledged commits", func(c *Coverage) int { return c.CommitsAcknowledged }, 1000},
-		{"refused commits", func(c *Coverage) int { return c.CommitsRefused }, 150},
-		{"commits of unknown outcome", func(c *Coverage) int { return c.CommitsUnknown }, 150},
-		{"group appends of unknown outcome", func(c *Coverage) int { return c.GroupAppendsUnknown }, 100},
+		{"members that joined", func(c *Coverage) int { return c.Joins }, 600},
+		{"generations", func(c *Coverage) int { return c.Generations }, 400},
+		{"acknowledged commits", func(c *Coverage) int { return c.CommitsAcknowledged }, 700},
+		{"refused commits", func(c *Coverage) int { return c.CommitsRefused }, 250},
+		{"commits of unknown outcome", func(c *Coverage) int { return c.CommitsUnknown }, 200},
+		{"group appends of unknown outcome", func(c *Coverage) int { return c.GroupAppendsUnknown }, 80},
 		{"reads of committed offsets", func(c *Coverage) int { return c.OffsetReads }, 10_000},
 		{"partitions taken from members", func(c *Coverage) int { return c.Revocations }, 30},
-		{"takeovers of coordinators", func(c *Coverage) int { return c.Takeovers }, 300},
+		{"takeovers of coordinators", func(c *Coverage) int { return c.Takeovers }, 250},
 		{"members fenced", func(c *Coverage) int { return c.MembersFenced }, 40},
-		{"instances fenced", func(c *Coverage) int { return c.InstancesFenced }, 15},
-		{"sessions that ended", func(c *Coverage) int { return c.SessionsEnded }, 150},
+		{"instances fenced", func(c *Coverage) int { return c.InstancesFenced }, 5},
+		{"classic members told to join again", func(c *Coverage) int { return c.Rebalances }, 100},
+		{"moves of shards", func(c *Coverage) int { return c.ShardMoves }, 30},
+		{"groups deleted", func(c *Coverage) int { return c.GroupsDeleted }, 3},
+		{"sessions that ended", func(c *Coverage) int { return c.SessionsEnded }, 90},
 	}
 }
