@@ -55,5 +55,8 @@ func (s *soak) startLoad() {
 	l.Go("np3", l.NativeProducer(each, history.AcksLeader))
 	l.Go("kc1", l.KafkaConsumer("", "alpha", "beta", "pair"))
 	l.Go("kc2", l.KafkaConsumer(rack(int(s.seed)%s.brokers), "alpha", "pair"))
+	l.Go("kv1", l.KafkaVisitor("alpha", "beta", "pair"))
+	l.Go("nv1", l.NativeVisitor("alpha", "beta", "pair"))
+	l.Go("admin", l.Admin("alpha", "beta"))
 	l.Go("nc1", l.NativeConsumer("alpha", "beta", "pair"))
 }

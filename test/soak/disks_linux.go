@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,11 +93,25 @@ func (s *soak) topicIDs() (map[string]string, error) {
 // dumped is a line of `moldau log dump --records`, which docs/cli.md specifies: a batch, a record of it, or damage.
 type dumped struct {
 	Epoch  int32  `json:"leader_epoch"`
+	Last   int64  `json:"last_offset"`
 	CRC    string `json:"crc"` // hexadecimal
 	Valid  *bool  `json:"valid"`
 	Offset *int64 `json:"offset"`
 	Value  string `json:"value"`
 	Damage string `json:"damage"`
+}
+
+// lastBase is the offset that the last segment begins with: the end of a log whose last segment is empty.
+func lastBase(dir string) (int64, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(files) == 0 {
+		return 0, errors.Join(fmt.Errorf("soak: %s holds no segment", dir), err)
+	}
+	base, err := strconv.ParseInt(strings.TrimSuffix(filepath.Base(slices.Max(files)), ".log"), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("soak: %w", err)
+	}
+	return base, nil
 }
 
 // dump writes the records of one replica into the history.
@@ -118,6 +133,10 @@ func (s *soak) dump(n *node, dir, topic string, partition int32) error {
 		e.Records = e.Records[:0]
 	}
 	var batch dumped
+	end, err := lastBase(dir)
+	if err != nil {
+		return err
+	}
 	lines := json.NewDecoder(out)
 	for {
 		var d dumped
@@ -128,7 +147,7 @@ func (s *soak) dump(n *node, dir, topic string, partition int32) error {
 		case d.Damage != "" || (d.Valid != nil && !*d.Valid):
 			s.report.fail("broker %d: %s: damage on disk after an orderly stop: %s", n.ID, dir, d.Damage)
 		case d.Offset == nil:
-			batch = d
+			batch, end = d, d.Last+1
 		default:
 			value, err := base64.StdEncoding.DecodeString(d.Value)
 			if err != nil {
@@ -145,6 +164,7 @@ func (s *soak) dump(n *node, dir, topic string, partition int32) error {
 			put()
 		}
 	}
+	e.Records = append(e.Records, history.Record{Topic: topic, Partition: partition, Offset: end, Epoch: history.Unknown}) // where the log ends, also of an empty one
 	if !errors.Is(err, io.EOF) {
 		_ = cmd.Process.Kill() // nobody reads its output any more
 		return errors.Join(fmt.Errorf("soak: dump of %s: %w", dir, err), cmd.Wait())

@@ -54,6 +54,75 @@ func (c *Client) kafkaPoll(ctx context.Context, cl *kgo.Client, e history.Event)
 // DataLoss is how a consumer's news is counted that records which it had read are gone.
 const DataLoss = "DATA LOSS reported to a consumer"
 
+// Bounds of a consumer that starts again and again.
+const (
+	lifeMin = 10 * time.Second
+	lifeMax = 40 * time.Second
+	// lookBack is how many records before the end of a partition such a life begins.
+	lookBack = 300
+)
+
+// life is a context for one life of a consumer. The positions of the one before are void.
+func (c *Client) life(ctx context.Context, topics []string) (context.Context, context.CancelFunc) {
+	e := history.Event{Client: c.Name, Op: c.ops.Add(1), Type: history.OK, Kind: history.Seek, Time: history.Now()}
+	for _, t := range topics {
+		for p := range c.topics.Partitions(t) {
+			e.Records = append(e.Records, history.Record{Topic: t, Partition: p, Offset: history.Unknown, Epoch: history.Unknown})
+		}
+	}
+	c.rec.Write(e)
+	return context.WithTimeout(ctx, lifeMin+time.Duration(c.Random.Int64N(int64(lifeMax-lifeMin))))
+}
+
+// KafkaVisitor gives a consumer that starts again and again, each time shortly before the end, with a client of its own.
+func (l *Load) KafkaVisitor(topics ...string) func(context.Context, *Client) {
+	return func(ctx context.Context, c *Client) {
+		for ctx.Err() == nil {
+			life, cancel := c.life(ctx, topics)
+			cl, err := kgo.NewClient(kgo.SeedBrokers(l.At.Kafka...), kgo.ClientID(c.Name), kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd().Relative(-lookBack)),
+				kgo.MetadataMinAge(250*time.Millisecond), kgo.DialTimeout(2*time.Second))
+			if err != nil {
+				c.Counts.Note("new Kafka client", err)
+				cancel()
+				return
+			}
+			for life.Err() == nil {
+				c.kafkaPoll(life, cl, history.Event{Kind: history.Poll})
+			}
+			cl.Close()
+			cancel()
+		}
+	}
+}
+
+// NativeVisitor is KafkaVisitor over the gRPC door.
+func (l *Load) NativeVisitor(topics ...string) func(context.Context, *Client) {
+	return func(ctx context.Context, c *Client) {
+		cl, err := client.New(client.WithSeeds(l.At.GRPC...), client.WithClientID(c.Name), client.WithDialTimeout(2*time.Second))
+		if err != nil {
+			c.Counts.Note("new native client", err)
+			return
+		}
+		defer cl.Close()
+		for ctx.Err() == nil {
+			life, cancel := c.life(ctx, topics)
+			k, err := cl.NewConsumer(client.WithTopics(topics...), client.WithStart(client.FromEndMinus(lookBack)), client.WithMaxPollRecords(pollRecords))
+			if err != nil {
+				c.Counts.Note("new native consumer", err)
+				cancel()
+				return
+			}
+			for life.Err() == nil {
+				if _, err := c.nativePoll(life, k, history.Event{Kind: history.Poll}); err != nil {
+					wait(life, 100*time.Millisecond)
+				}
+			}
+			_ = k.Close() // its life is over
+			cancel()
+		}
+	}
+}
+
 // NativeConsumer gives a consumer without a group that reads topics from their start.
 func (l *Load) NativeConsumer(topics ...string) func(context.Context, *Client) {
 	return func(ctx context.Context, c *Client) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,10 +99,11 @@ type Topics struct {
 	mu         sync.Mutex // guards what follows
 	names      []string
 	partitions map[string]int32
+	quiet      map[string]bool
 }
 
 // NewTopics knows none.
-func NewTopics() *Topics { return &Topics{partitions: map[string]int32{}} }
+func NewTopics() *Topics { return &Topics{partitions: map[string]int32{}, quiet: map[string]bool{}} }
 
 // Set notes a topic with so many partitions.
 func (t *Topics) Set(name string, partitions int32) {
@@ -113,11 +115,27 @@ func (t *Topics) Set(name string, partitions int32) {
 	t.partitions[name] = partitions
 }
 
+// SetQuiet is Set for a topic to which producers do not send.
+func (t *Topics) SetQuiet(name string, partitions int32) {
+	t.Set(name, partitions)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.quiet[name] = true
+}
+
+// Remove forgets a topic.
+func (t *Topics) Remove(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names = slices.DeleteFunc(t.names, func(n string) bool { return n == name })
+	delete(t.partitions, name)
+}
+
 // Names are the topics in the order in which they came.
 func (t *Topics) Names() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]string(nil), t.names...)
+	return slices.Clone(t.names)
 }
 
 // Partitions is the number of a topic's partitions, 0 of an unknown topic.
@@ -127,11 +145,12 @@ func (t *Topics) Partitions(name string) int32 {
 	return t.partitions[name]
 }
 
-// pick chooses a partition of the run.
+// pick chooses a partition for a producer.
 func (t *Topics) pick(r *rand.Rand) (string, int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	name := t.names[r.IntN(len(t.names))]
+	busy := slices.DeleteFunc(slices.Clone(t.names), func(n string) bool { return t.quiet[n] })
+	name := busy[r.IntN(len(busy))]
 	return name, r.Int32N(t.partitions[name])
 }
 
