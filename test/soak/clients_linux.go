@@ -55,6 +55,12 @@ func (s *soak) startLoad() {
 	l.Go("np3", l.NativeProducer(each, history.AcksLeader))
 	l.Go("kc1", l.KafkaConsumer("", "alpha", "beta", "pair"))
 	l.Go("kc2", l.KafkaConsumer(rack(int(s.seed)%s.brokers), "alpha", "pair"))
+	for i := range 3 {
+		l.Go(fmt.Sprint("km", i), l.KafkaMember("kgroup", "alpha", "pair"))
+		l.Go(fmt.Sprint("nm", i), l.NativeMember("ngroup", "alpha", "beta"))
+	}
+	l.Go("ask1", l.Asker([]string{"alpha", "beta", "pair"}, "kgroup", "ngroup"))
+	l.Go("ask2", l.Asker([]string{"alpha", "beta", "pair"}, "kgroup", "ngroup"))
 	l.Go("kv1", l.KafkaVisitor("alpha", "beta", "pair"))
 	l.Go("nv1", l.NativeVisitor("alpha", "beta", "pair"))
 	l.Go("admin", l.Admin("alpha", "beta"))
