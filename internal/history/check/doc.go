@@ -2,7 +2,7 @@
 // happen. docs/history.md lists the anomalies and what they mean. Command check is its caller; test/soak and test/e2e are others.
 //
 // A Checker takes the events in one pass, roughly in the order of their times (Merge puts several files into it), and keeps what the checks at the end
-// need: about 65 bytes for a record that was sent and 50 for an offset, nothing for a poll. What depends on the order of two clients' events compares
+// need: about 65 bytes for a record that was sent, 50 for an offset, 40 for a poll that reads on. What depends on the order of two clients' events compares
 // their times at the end; only what a group was given before a new owner began, and what was deleted before a consumer moved, is taken as it comes. Every
 // check is linear or n log n.
 //

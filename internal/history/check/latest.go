@@ -8,14 +8,14 @@ import (
 	"github.com/moldau-log/moldau/internal/history"
 )
 
-// floor is an end offset that is known from a time on: no later answer may be below it.
+// floor is an end offset that is known from a time on, by a read or by an answer: no later answer may be below it. One is kept for every poll that reads on.
 type floor struct {
-	end  int64
-	time int64
-	by   origin
-	// why says what it is known from, for the report; a read where it is empty.
-	why string
-	id  valueID
+	end    int64
+	time   int64
+	op     int64
+	client int32 // 0 for a send
+	// answered says that it is an answer; it is a read else, or the acknowledgement of the value at end-1.
+	answered bool
 }
 
 // endOffset is an answer to a question for the end of a partition.
@@ -46,12 +46,12 @@ func (c *Checker) judgeLatest(p *part) {
 	p.slots.each(0, never, func(offset int64, s *slot) bool {
 		if s.acked {
 			v := c.values.at(s.value)
-			floors = append(floors, floor{end: offset + 1, time: v.ended, why: "acknowledged", id: s.value})
+			floors = append(floors, floor{end: offset + 1, time: v.ended})
 		}
 		return true
 	})
 	for _, q := range p.ends {
-		floors = append(floors, floor{end: q.end, time: q.ended, by: q.by, why: "answered"})
+		floors = append(floors, floor{end: q.end, time: q.ended, op: q.by.op, client: q.by.client, answered: true})
 	}
 	slices.SortStableFunc(floors, func(a, b floor) int { return cmp.Compare(a.time, b.time) })
 	slices.SortStableFunc(p.ends, func(a, b endOffset) int { return cmp.Compare(a.began, b.began) })
@@ -73,14 +73,14 @@ func (c *Checker) judgeLatest(p *part) {
 func (c *Checker) latestBack(p *part, q endOffset, f floor) {
 	c.found(LatestBack, p, q.end, func(a *Anomaly) {
 		asked := Evidence{What: "end asked for", Client: c.names.texts[q.by.client], Op: q.by.op, Began: q.began, Ended: q.ended}
-		before := c.sendOf(f.id)
-		switch f.why {
-		case "answered":
-			before = []Evidence{{What: "end answered", Client: c.names.texts[f.by.client], Op: f.by.op, Ended: f.time}}
-		case "":
-			before = []Evidence{c.evidence(f.by)}
+		before := Evidence{What: "read", Client: c.names.texts[f.client], Op: f.op, Ended: f.time}
+		switch {
+		case f.answered:
+			before.What = "end answered"
+		case f.client == 0:
+			before = c.sendOf(p.slots.at(f.end - 1).value)[0]
 		}
 		a.Detail = fmt.Sprintf("the end was answered as %d, and it had been at least %d", q.end, f.end)
-		a.Evidence = append(before, asked)
+		a.Evidence = []Evidence{before, asked}
 	})
 }

@@ -73,7 +73,7 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 	v.read = true
 	v.firstRead = min(v.firstRead, e.Time)
 	if n := len(p.read); n == 0 || r.Offset >= p.read[n-1].end {
-		p.read = append(p.read, floor{end: r.Offset + 1, time: e.Time, by: by})
+		p.read = append(p.read, floor{end: r.Offset + 1, time: e.Time, op: by.op, client: by.client})
 	}
 }
 

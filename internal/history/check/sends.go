@@ -121,7 +121,6 @@ func (o *producerOrder) check(c *Checker, id valueID, v *value) {
 			a.Detail = fmt.Sprintf("%s was sent after %s, which is at offset %d", c.text(id), c.text(before.id), before.offset)
 			a.Evidence = append(c.sendOf(before.id), c.sendOf(id)...)
 		})
-		return
 	}
 	o.last[v.place] = ordered{v.offset, id}
 }
