@@ -18,10 +18,13 @@ const (
 type logVolume struct {
 	bytes, entries atomic.Int64
 	limit          int64         // logBytesMax
+	trail          int64         // trailingBytes
 	due            chan struct{} // capacity 1
 }
 
-func newLogVolume() *logVolume { return &logVolume{limit: logBytesMax, due: make(chan struct{}, 1)} }
+func newLogVolume() *logVolume {
+	return &logVolume{limit: logBytesMax, trail: trailingBytes, due: make(chan struct{}, 1)}
+}
 
 // add counts appended entries.
 func (v *logVolume) add(entries []*raft.Log) {
@@ -45,7 +48,7 @@ func (v *logVolume) take(most uint64) uint64 {
 	if entries == 0 || bytes == 0 {
 		return most
 	}
-	return min(most, max(trailingMin, uint64(trailingBytes/max(bytes/entries, 1))))
+	return min(most, max(trailingMin, uint64(v.trail/max(bytes/entries, 1))))
 }
 
 // keepCompact takes a snapshot when the log has grown by logBytesMax, before Raft's own count of entries asks for one.

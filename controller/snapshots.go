@@ -24,7 +24,7 @@ const snapshotTemporary = ".tmp"
 // snapshotStore shows Raft only the newest snapshot. Raft falls back to an older one when the newest cannot be read, and would then apply a log that was
 // cut for the newest: a hole of committed entries that nobody sees. So whatever is wrong with the newest is fatal.
 type snapshotStore struct {
-	inner *raft.FileSnapshotStore
+	inner raft.SnapshotStore
 	dir   string
 	fatal func(error)
 }
