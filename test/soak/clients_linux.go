@@ -61,6 +61,7 @@ func (s *soak) startLoad() {
 	}
 	l.Go("ask1", l.Asker([]string{"alpha", "beta", "pair"}, "kgroup", "ngroup"))
 	l.Go("ask2", l.Asker([]string{"alpha", "beta", "pair"}, "kgroup", "ngroup"))
+	l.Go("out1", l.Outside("outside", "alpha", "beta"))
 	l.Go("kv1", l.KafkaVisitor("alpha", "beta", "pair"))
 	l.Go("nv1", l.NativeVisitor("alpha", "beta", "pair"))
 	l.Go("admin", l.Admin("alpha", "beta"))

@@ -74,6 +74,18 @@ func diskFull(_ context.Context, n *nemesis, f *fault) error {
 	return b.Disk.Fill(leave)
 }
 
+// diskDead stops a broker's disk, which answers with errors from then on, while the process goes on; at the end the machine is switched off and on, and what the disk had synced is there again.
+func diskDead(_ context.Context, n *nemesis, f *fault) error {
+	b := n.cluster.nodes[f.Targets[0]]
+	b.excuse(time.Hour)
+	f.end = func() error {
+		err := errors.Join(b.down(), b.Disk.Restore())
+		b.excuse(0)
+		return errors.Join(err, b.up())
+	}
+	return b.Disk.Stop()
+}
+
 // powerCut takes the power of brokers away at once: what they had not synced is gone.
 func powerCut(_ context.Context, n *nemesis, f *fault) error {
 	f.end = func() error { return n.each(f.Targets, (*node).up) }

@@ -30,6 +30,7 @@ var faults = map[plan.Family]func(context.Context, *nemesis, *fault) error{
 	plan.SlowDisk:         slowDisk,
 	plan.DiskFull:         diskFull,
 	plan.FsyncError:       fsyncError,
+	plan.DiskDead:         diskDead,
 	plan.PowerCutOne:      powerCut,
 	plan.PowerCutAll:      powerCut,
 	plan.Transfer:         transfer,

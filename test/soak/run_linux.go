@@ -124,9 +124,11 @@ func (s *soak) finish() error {
 	}
 	s.load.Stop()
 	s.say("clients have stopped: %d records acknowledged", s.load.Counts.Acknowledged())
-	drained := s.drain()
-	if drained != nil {
-		s.report.fail("drain: %v", drained)
+	if n := s.load.Counts.Losses(); n > 0 {
+		s.report.fail("consumers were told %d times that records which they had read are gone", n)
+	}
+	if err := s.drain(); err != nil {
+		s.report.fail("drain: %v", err)
 	}
 	return errors.Join(s.readDisks(), s.check())
 }

@@ -37,7 +37,7 @@ func (c *Client) kafkaPoll(ctx context.Context, cl *kgo.Client, e history.Event)
 	fetches.EachError(func(topic string, p int32, err error) {
 		var loss *kgo.ErrDataLoss
 		if errors.As(err, &loss) {
-			c.Counts.Note(DataLoss, err)
+			c.Counts.Note(dataLoss, err)
 		} else if ctx.Err() == nil {
 			c.Counts.Note("kafka fetch", err)
 		}
@@ -51,8 +51,8 @@ func (c *Client) kafkaPoll(ctx context.Context, cl *kgo.Client, e history.Event)
 	return records
 }
 
-// DataLoss is how a consumer's news is counted that records which it had read are gone.
-const DataLoss = "DATA LOSS reported to a consumer"
+// dataLoss is how a consumer's news is counted that records which it had read are gone.
+const dataLoss = "data loss reported to a consumer"
 
 // Bounds of a consumer that starts again and again.
 const (
@@ -152,7 +152,7 @@ func (c *Client) nativePoll(ctx context.Context, k *client.Consumer, e history.E
 	records, err := k.Poll(ctx)
 	if err != nil && ctx.Err() == nil {
 		if errors.Is(err, client.ErrDataLoss) {
-			c.Counts.Note(DataLoss, err)
+			c.Counts.Note(dataLoss, err)
 		} else {
 			c.Counts.Note("native poll", err)
 		}

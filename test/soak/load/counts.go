@@ -69,6 +69,19 @@ func (c *Counts) Note(what string, err error) {
 	c.count(c.errors, fmt.Sprintf("%s: %s", what, short(err)))
 }
 
+// Losses is how often a client was told that what it had read is gone.
+func (c *Counts) Losses() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var n int64
+	for what, times := range c.errors {
+		if strings.HasPrefix(what, dataLoss) {
+			n += times
+		}
+	}
+	return n
+}
+
 // short is the constant part of an error's text, as far as it can be told.
 func short(err error) string {
 	text := strings.Map(func(r rune) rune {

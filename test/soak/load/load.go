@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -72,10 +73,16 @@ func (c *Client) Begin(e history.Event) history.Event {
 	return e
 }
 
-// End writes how an operation ended: ok, or info where err is not nil, because a failed call may have been carried out.
+// errNotSent is in the error of an operation that was certainly not done: no request was made for it.
+var errNotSent = errors.New("load: not sent")
+
+// End writes how an operation ended: ok, or info where err is not nil, because a failed call may have been carried out; fail where it was not sent.
 func (c *Client) End(e history.Event, err error) {
 	e.Time, e.Type = history.Now(), history.OK
-	if err != nil {
+	switch {
+	case errors.Is(err, errNotSent):
+		e.Type, e.Error = history.Fail, err.Error()
+	case err != nil:
 		e.Type, e.Error = history.Info, err.Error()
 	}
 	c.Counts.add(e, err)

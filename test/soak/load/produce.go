@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,6 +22,12 @@ const deliveryTimeout = 60 * time.Second
 
 // flushPatience bounds how long a producer that is stopped waits for its answers.
 const flushPatience = 30 * time.Second
+
+// Now and then, on one beat in burstEvery, a producer sends so many more records at once.
+const (
+	burst      = 50
+	burstEvery = 100
+)
 
 // Sizes of values, in bytes: most are small, one in largeEvery is large.
 const (
@@ -70,20 +78,9 @@ func (l *Load) NativeProducer(rate int, acks string) func(context.Context, *Clie
 
 func (c *Client) produce(ctx context.Context, s sender, rate int, acks string, twice bool) {
 	slots := make(chan struct{}, inFlight)
-	beat := time.NewTicker(time.Second / time.Duration(max(rate, 1)))
-	defer beat.Stop()
-	for seq := int64(1); ; seq++ {
-		select {
-		case <-beat.C:
-		case <-ctx.Done():
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			break
-		}
+	pace := pace{beat: time.NewTicker(time.Second * (burst + burstEvery) / burstEvery / time.Duration(max(rate, 1))), slots: slots}
+	defer pace.beat.Stop()
+	for seq := int64(1); pace.next(ctx, c.Random); seq++ {
 		topic, partition := c.topics.pick(c.Random)
 		size := smallValue
 		if c.Random.IntN(largeEvery) == 0 {
@@ -107,6 +104,33 @@ func (c *Client) produce(ctx context.Context, s sender, rate int, acks string, t
 	s.close(flush)
 }
 
+// pace says when the next record is sent.
+type pace struct {
+	beat   *time.Ticker
+	slots  chan<- struct{} // one is taken for each record under way
+	atOnce int             // records of a burst that are still to be sent
+}
+
+// next waits for the time of the next record; it reports whether the context goes on.
+func (p *pace) next(ctx context.Context, random *rand.Rand) bool {
+	if p.atOnce--; p.atOnce < 0 {
+		select {
+		case <-p.beat.C:
+		case <-ctx.Done():
+			return false
+		}
+		if random.IntN(burstEvery) == 0 {
+			p.atOnce = burst
+		}
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // stored is the time that a producer puts into a record: mostly the present, now and then that of a machine whose clock is days behind or minutes ahead. The clock of a
 // broker cannot be moved on its own on one machine; what it sees of other clocks is this.
 func (c *Client) stored() time.Time {
@@ -123,8 +147,16 @@ func (c *Client) stored() time.Time {
 type kafkaSender struct{ *kgo.Client }
 
 func (s kafkaSender) send(ctx context.Context, topic string, partition int32, value []byte, at time.Time, done func(int64, error)) {
-	s.Produce(ctx, &kgo.Record{Topic: topic, Partition: partition, Value: value, Timestamp: at}, func(r *kgo.Record, err error) { done(r.Offset, err) })
+	s.Produce(ctx, &kgo.Record{Topic: topic, Partition: partition, Value: value, Timestamp: at}, func(r *kgo.Record, err error) {
+		if err != nil && strings.HasPrefix(err.Error(), unknownPartition) {
+			err = fmt.Errorf("%w: %w", errNotSent, err)
+		}
+		done(r.Offset, err)
+	})
 }
+
+// unknownPartition begins franz-go's error, which has no value of its own, for a record to a partition that it has not heard of: it was never sent.
+const unknownPartition = "invalid record partitioning choice"
 
 func (s kafkaSender) close(ctx context.Context) {
 	_ = s.Flush(ctx) // what is unanswered then fails on Close, as of unknown outcome

@@ -25,6 +25,7 @@ const (
 	SlowDisk         Family = "slow-disk"
 	DiskFull         Family = "disk-full"
 	FsyncError       Family = "fsync-error"
+	DiskDead         Family = "disk-dead"
 	PowerCutOne      Family = "power-cut-one"
 	PowerCutAll      Family = "power-cut-all"
 	RollingRestart   Family = "rolling-restart"
@@ -69,6 +70,7 @@ var all = []traits{
 	{family: SlowDisk, needs: []string{NeedTrace}, min: 4_000, max: 14_000, targets: 1},
 	{family: DiskFull, needs: []string{NeedImages}, min: 3_000, max: 10_000, targets: 1},
 	{family: FsyncError, needs: []string{NeedTrace}, min: 1_000, max: 4_000, targets: 1},
+	{family: DiskDead, needs: []string{NeedImages}, min: 1_000, max: 6_000, targets: 1},
 	{family: PowerCutOne, needs: []string{NeedImages}, min: 0, max: 5_000, targets: 1},
 	{family: PowerCutAll, needs: []string{NeedImages}, min: 0, max: 2_000, targets: -1, alone: true},
 	{family: RollingRestart, alone: true},
