@@ -111,6 +111,10 @@ func (a *apply) elect(e *edit) {
 func (a *apply) lead(e *edit, choice placement.Election) {
 	e.setLeader(choice.Leader)
 	switch choice.Kind {
+	case placement.KindISR:
+		if len(e.ISR) >= a.minISR(e) {
+			e.ELR = nil // min ISR was lowered while nobody led: from here on the watermark moves without them
+		}
 	case placement.KindELR:
 		// The members of the ISR are complete too, but only those alive may stay: the others would hold the watermark.
 		isr := slices.DeleteFunc(slices.Clone(e.ISR), func(b cluster.BrokerID) bool { return !a.eligible(e.Partition, b) })

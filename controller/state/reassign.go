@@ -91,8 +91,9 @@ func (a *apply) drop(e *edit, dropped []cluster.BrokerID, minBefore int) cluster
 		return refuse(cluster.CodeNotEnoughReplicas, "without %v the ISR would be %v, below min.insync.replicas %d", dropped, isr, now)
 	}
 	e.ISR, e.ELR = isr, elr
-	// The ELR means something only under one and the same min ISR, and below it.
-	if now < minBefore || len(e.ISR) >= now {
+	// Under a leader the ELR means something only under one and the same min ISR, and below it. Without one nothing moves on, and it may hold the last
+	// complete copies.
+	if e.Leader != cluster.NoBroker && (now < minBefore || len(e.ISR) >= now) {
 		e.ELR = nil
 	}
 	if slices.Contains(dropped, e.Leader) {

@@ -156,7 +156,7 @@ func (a *apply) alterConfigs(c cluster.AlterConfigs) cluster.Result {
 }
 
 // followConfigs does what new configs mean for the partitions of the topics that they touch: a lower min ISR ends what the ELR stands for (case
-// 143), and unclean elections that became allowed are held.
+// 143), unless there is no leader that could move on without it, and unclean elections that became allowed are held.
 func (a *apply) followConfigs(touched func(*cluster.Topic) bool) {
 	a.conf, a.topic = a.txn.Image(), nil
 	for t := range a.old.Topics() {
@@ -166,7 +166,7 @@ func (a *apply) followConfigs(touched func(*cluster.Topic) bool) {
 		for n, p := range a.old.PartitionsOf(t.ID) {
 			e := a.edit(cluster.TopicPartition{Topic: t.ID, Partition: n}, p)
 			now, before := a.minISR(e), a.old.MinISR(t, p)
-			if now < before && !planted.On(planted.ELROutlivesMinISR) {
+			if now < before && e.Leader != cluster.NoBroker && !planted.On(planted.ELROutlivesMinISR) {
 				e.ELR = nil
 			}
 			// A leader that still works under the old min ISR lets the watermark move where the ELR would take it to stand still: its
