@@ -43,6 +43,9 @@ func (b *Broker) react(seen, img *cluster.Image) *cluster.Image {
 		return img
 	}
 	b.acted.Store(img)
+	if s := b.session.Load(); s != nil {
+		s.Acted()
+	}
 	return img
 }
 

@@ -17,12 +17,15 @@ const (
 	heartbeatTimeout = time.Second // one heartbeat's answer
 	registerPause    = 100 * time.Millisecond
 	hurry            = 5               // heartbeats come so much faster while the last one was not answered or the broker is fenced
+	maxPromises      = 8               // leases that wait; the oldest are forgotten, which have ended or soon will
 	duplicateGrace   = 5 * time.Second // how long a live broker of the same id may be this one's earlier life
 )
 
-// SessionEvents is what a Session tells its broker. Functions are called on the session's goroutine and must not block; nil ones are skipped.
+// SessionEvents is what a Session tells its broker. Functions are called on the session's goroutine, Contact also on the one that calls Acted, and must not
+// block; nil ones are skipped.
 type SessionEvents struct {
-	// Contact says that the broker may count on being in contact with the controller until that moment of Ports.Now.
+	// Contact says that the broker may count on being in contact with the controller until that moment of Ports.Now. It comes when the broker acts on all that
+	// the controller had decided when it answered: a broker that hears the controller and not its decisions would go on as a leader that it is no more.
 	Contact func(until time.Duration)
 	// Handled is the index up to which the broker acts on the metadata, which is what heartbeats tell the controller. Nil: what has been applied.
 	Handled func() uint64
@@ -49,6 +52,14 @@ type Session struct {
 	refusing []cluster.BrokerID
 	draining bool
 	drained  chan struct{} // closed when the broker may shut down
+	// promises are leases that wait for the broker to act on what was decided before them, oldest first, at most maxPromises.
+	promises []promise
+}
+
+// promise is a lease until a moment of Ports.Now for a broker that acts on the metadata up to an index.
+type promise struct {
+	until time.Duration
+	index uint64
 }
 
 // NewSession creates the broker's session; Register must succeed before Run.
@@ -227,7 +238,8 @@ func (s *Session) restore(request HeartbeatRequest) {
 func (s *Session) answered(answer HeartbeatResponse, sent time.Duration) {
 	s.fenced.Store(answer.Fenced)
 	if s.events.Contact != nil && !answer.Fenced { // a fenced broker may be replaced at once, so it takes no lease
-		s.events.Contact(sent + s.c.cfg.ContactLease)
+		s.promise(promise{until: sent + s.c.cfg.ContactLease, index: answer.Applied})
+		s.Acted()
 	}
 	if s.events.Fenced != nil {
 		s.events.Fenced(answer.Fenced)
@@ -241,6 +253,36 @@ func (s *Session) answered(answer HeartbeatResponse, sent time.Duration) {
 	case <-s.drained:
 	default:
 		close(s.drained)
+	}
+}
+
+// promise keeps a lease for when the broker has got so far.
+func (s *Session) promise(p promise) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.promises) == maxPromises {
+		s.promises = slices.Delete(s.promises, 0, 1)
+	}
+	s.promises = append(s.promises, p)
+}
+
+// Acted is to be called when the broker acts on newer metadata: a lease may have waited for that.
+func (s *Session) Acted() {
+	if s.events.Contact == nil {
+		return
+	}
+	handled, until := s.handled(), time.Duration(0)
+	s.mu.Lock()
+	s.promises = slices.DeleteFunc(s.promises, func(p promise) bool {
+		if p.index > handled {
+			return false
+		}
+		until = max(until, p.until)
+		return true
+	})
+	s.mu.Unlock()
+	if until > 0 {
+		s.events.Contact(until)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,6 +127,38 @@ func withoutMember(members []*member, but *member) []*member {
 		}
 	}
 	return out
+}
+
+// A broker that hears the controller and not what it decides must not believe in its leaderships for longer than one that hears nothing.
+func TestALeaseWaitsForWhatWasDecidedBefore(t *testing.T) {
+	t.Parallel()
+	_, members := startMembers(t, 1)
+	m := members[0]
+	m.leave()
+	var handled atomic.Uint64
+	leases := make(chan time.Duration, 1)
+	session := m.c.NewSession(SessionEvents{Handled: handled.Load, Contact: func(until time.Duration) { leases <- until }})
+	session.epoch.Store(m.session.epoch.Load())
+	if !session.beat(withPatience(t)) {
+		t.Fatal("the heartbeat is not answered")
+	}
+	select {
+	case until := <-leases:
+		t.Fatalf("a lease until %s for a broker that acts on nothing", until)
+	default:
+	}
+	session.Acted()
+	if len(leases) > 0 {
+		t.Fatal("a lease though nothing has changed")
+	}
+	handled.Store(m.c.Applied())
+	session.Acted()
+	if len(leases) != 1 {
+		t.Fatal("no lease when the broker has got so far")
+	}
+	if until := <-leases; until <= 0 || until > m.c.ports.Now()+m.cfg.ContactLease {
+		t.Errorf("a lease until %s", until)
+	}
 }
 
 func TestSessionsUnfenceAndLeaseContact(t *testing.T) {

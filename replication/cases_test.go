@@ -372,6 +372,43 @@ func TestCase143_SettingsCountWithTheirState(t *testing.T) {
 	}
 }
 
+// TestLatestWaitsForARemovedLeader: a reassignment takes the leader away in the step that names the next one. It is not in the new ISR, so nothing waits for it,
+// and it may go on answering "latest" from its lease.
+func TestLatestWaitsForARemovedLeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		replicas []cluster.BrokerID // of the new state
+		waits    bool
+	}{
+		"removed":    {replicas: []cluster.BrokerID{1}, waits: true},
+		"in the ISR": {replicas: []cluster.BrokerID{1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{})
+			r.Step(0, &replication.PartitionChanged{Config: &replication.ConfigChanged{MinISR: 1},
+				State: &cluster.Partition{Replicas: []cluster.BrokerID{2, 1}, ISR: []cluster.BrokerID{1, 2}, Leader: 2, LeaderEpoch: 1, PartitionEpoch: 1}})
+			now := time.Minute
+			e := r.Step(now, &replication.PartitionChanged{State: &cluster.Partition{Replicas: c.replicas, ISR: c.replicas, Leader: 1, LeaderEpoch: 2, PartitionEpoch: 2}})
+			if !c.waits {
+				if !r.Settled() {
+					t.Error("not settled, though nothing is below the start of its epoch")
+				}
+				return
+			}
+			if r.Settled() || e.Deadline != now+replication.PredecessorLease {
+				t.Errorf("settled %v, next look at %s", r.Settled(), e.Deadline)
+			}
+			r.Step(now+replication.PredecessorLease-1, &replication.Tick{})
+			if r.Settled() {
+				t.Error("settled while the lease may last")
+			}
+			r.Step(now+replication.PredecessorLease, &replication.Tick{})
+			if !r.Settled() {
+				t.Error("not settled when the lease is over")
+			}
+		})
+	}
+}
+
 func TestFullDiskRefusesAndGoesOn(t *testing.T) {
 	r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{})
 	r.Step(0, &replication.ConfigChanged{MinISR: 1})

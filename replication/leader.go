@@ -17,6 +17,10 @@ type leading struct {
 	next      record.Offset
 	followers []Progress
 
+	// quietUntil, if above 0, is until when "latest" has no answer: the previous leader left the replicas in the same step, is not waited for by the
+	// watermark, and may answer from its lease until then.
+	quietUntil time.Duration
+
 	// pending is the ISR proposal in flight, nil for none. retryAt, if above 0, is when it may be sent again, or the ISR looked at anew.
 	pending *proposal
 	retryAt time.Duration
@@ -28,13 +32,16 @@ type leading struct {
 	isr, local, appends waitQueue
 }
 
-// lead begins to lead.
-func (r *Replica) lead(now time.Duration) {
+// lead begins to lead, after old, which is nil for an unknown state.
+func (r *Replica) lead(now time.Duration, old *cluster.Partition) {
 	r.role = Leader
 	l := &r.leading
 	*l = leading{
 		epochStart: r.logEnd, next: r.logEnd, followers: l.followers[:0],
 		isr: waitQueue{items: l.isr.items[:0]}, local: waitQueue{items: l.local.items[:0]}, appends: waitQueue{items: l.appends.items[:0]},
+	}
+	if old != nil && old.Leader != cluster.NoBroker && !r.state.HasReplica(old.Leader) {
+		l.quietUntil = now + PredecessorLease
 	}
 	r.epochs = r.epochs.with(record.EpochStart{Epoch: r.state.LeaderEpoch, Start: r.logEnd})
 	if planted.On(planted.LeaderTrustsItsLog) {
@@ -225,6 +232,9 @@ func (r *Replica) advance() {
 // leaderTick does what is due at a leader.
 func (r *Replica) leaderTick(now time.Duration) {
 	l := &r.leading
+	if now >= l.quietUntil {
+		l.quietUntil = 0
+	}
 	code := cluster.CodeTimedOut
 	r.out.Respond = l.appends.expire(now, code, r.out.Respond)
 	r.out.Respond = l.local.expire(now, code, r.out.Respond)
@@ -238,7 +248,7 @@ func (r *Replica) leaderTick(now time.Duration) {
 // leaderDeadline is when a leader has something to do.
 func (r *Replica) leaderDeadline() time.Duration {
 	l := &r.leading
-	at := sooner(l.retryAt, l.doubtUntil)
+	at := sooner(sooner(l.retryAt, l.doubtUntil), l.quietUntil)
 	for _, q := range [...]*waitQueue{&l.isr, &l.local, &l.appends} {
 		if q.len() > 0 {
 			at = sooner(at, q.earliest)

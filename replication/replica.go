@@ -21,6 +21,8 @@ const (
 	// DoubtFor bounds for how long a lost proposal is believed to be still on its way. Proposals are given up after seconds, and a broker that is no
 	// longer the controller does not pass them on, so nothing survives this long.
 	DoubtFor = 30 * time.Second
+	// PredecessorLease is for how long a leader whose removal is committed may still answer from its lease: as long as leases are.
+	PredecessorLease = time.Second
 	// SubscribeRetry is the pause before a refused follower asks again.
 	SubscribeRetry = 50 * time.Millisecond
 )
@@ -207,7 +209,7 @@ func (r *Replica) partitionChanged(now time.Duration, state *cluster.Partition, 
 	}
 	moved := old == nil || old.LeaderEpoch != state.LeaderEpoch || old.Leader != state.Leader
 	if moved {
-		r.changeRole(now)
+		r.changeRole(now, old)
 	} else if r.role == Leader {
 		r.leaderStateChanged(now, old)
 	}
@@ -221,12 +223,12 @@ func (r *Replica) partitionChanged(now time.Duration, state *cluster.Partition, 
 }
 
 // changeRole begins a leader epoch.
-func (r *Replica) changeRole(now time.Duration) {
+func (r *Replica) changeRole(now time.Duration, old *cluster.Partition) {
 	r.leave(cluster.CodeNotLeader)
 	r.out.RoleChanged = true
 	switch leader := r.state.Leader; {
 	case leader == r.config.Self && (r.state.LeaderEpoch > r.epochs.Last() || planted.On(planted.LeadsFormerEpoch)):
-		r.lead(now)
+		r.lead(now, old)
 	case leader == r.config.Self:
 		// The log holds this very epoch, written by an earlier life of this broker: somebody may have records of it that were lost here. The
 		// registration of the present life raises the epoch; until then nobody leads (case 142).

@@ -46,8 +46,10 @@ func (r *Replica) Generation() uint64 { return r.generation }
 func (r *Replica) HighWatermark() record.Offset { return r.highWatermark }
 
 // Settled reports whether a leader's watermark is at least where its epoch began. Before that the previous leader may have told clients of
-// higher offsets, so "latest" has no answer (KIP-207).
-func (r *Replica) Settled() bool { return r.role == Leader && r.highWatermark >= r.leading.epochStart }
+// higher offsets, so "latest" has no answer (KIP-207). Nor has it one while a previous leader that the watermark does not count may answer from its lease.
+func (r *Replica) Settled() bool {
+	return r.role == Leader && r.highWatermark >= r.leading.epochStart && r.leading.quietUntil == 0
+}
 
 // Lease is until when this broker may believe its metadata.
 func (r *Replica) Lease() time.Duration { return r.lease }
