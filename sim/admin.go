@@ -29,6 +29,7 @@ func adminKinds() []faultKind {
 		{name: "min-isr", admin: true, do: func(w *World, _ *broker) { w.changeMinISR() }},
 		{name: "reassign", admin: true, do: func(w *World, _ *broker) { w.reassign() }},
 		{name: "cancel-reassignment", admin: true, do: func(w *World, _ *broker) { w.cancelReassignment() }},
+		{name: "retire-broker", admin: true, do: (*World).retire},
 		{name: "prefer-leader", admin: true, do: func(w *World, _ *broker) { w.preferLeader() }},
 	}
 }
@@ -47,14 +48,15 @@ type errand struct {
 	attempts int
 }
 
-// run begins an errand, unless too many are under way.
-func (w *World) run(e *errand) {
+// run begins an errand, unless too many are under way; then it returns false.
+func (w *World) run(e *errand) bool {
 	if w.errands >= maxErrands {
-		return
+		return false
 	}
 	w.errands++
 	e.w = w
 	e.try()
+	return true
 }
 
 // try makes one attempt.
@@ -291,6 +293,10 @@ func adminFloors() []floor {
 		{"retentions", func(c *Coverage) int { return c.Retentions }, 100},
 		{"readers of deleted records", func(c *Coverage) int { return c.OutOfRange }, 50},
 		{"ended reassignments", func(c *Coverage) int { return c.Reassignments }, 20},
+		{"snapshots of the metadata", func(c *Coverage) int { return c.Snapshots }, 300},
+		{"late brokers", func(c *Coverage) int { return c.BrokersJoined }, 10},
+		{"unregistered brokers", func(c *Coverage) int { return c.BrokersRetired }, 3},
+		{"parked replicas", func(c *Coverage) int { return c.ReplicasParked }, 1},
 		{"preferred elections", func(c *Coverage) int { return c.PreferredElections }, 8},
 	}
 }

@@ -47,6 +47,7 @@ type broker struct {
 	lease    time.Duration
 	draining bool
 	slowDisk bool
+	retired  bool // is not to be started
 
 	groups *groupShell      // coordinator of this life
 	view   *state.GroupView // the groups as this broker has applied them
@@ -59,6 +60,7 @@ type broker struct {
 	// reconciling says that a plan is being carried out; handled is the index up to which the broker acts on the metadata.
 	reconciling bool
 	handled     uint64
+	promises    []promise
 	offline     []cluster.TopicPartition // to be reported
 	failed      bool                     // a log is offline
 	in          []*incoming
@@ -108,7 +110,7 @@ func (b *broker) WallMs() int64 { return wallStartMs + b.w.now.Milliseconds() }
 
 // start begins a life: recovery, then registration.
 func (b *broker) start() {
-	if b.up {
+	if b.up || b.retired {
 		return
 	}
 	b.up, b.life = true, b.life+1
@@ -116,7 +118,7 @@ func (b *broker) start() {
 	b.previous, b.clean = b.clean, cluster.NoBrokerEpoch
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
 	b.parts, b.in, b.out, b.offline, b.damaged, b.suspect = nil, nil, nil, nil, nil, nil
-	b.reconciling, b.handled = false, 0
+	b.reconciling, b.handled, b.promises = false, 0, nil
 	b.w.note("start", int64(b.id), int64(b.life))
 	fsys, err := b.disk.mount()
 	b.w.check.must(err)
@@ -196,17 +198,18 @@ func (b *broker) beat() {
 	hb := driver.Heartbeat{Broker: b.id, Epoch: epoch, Applied: b.handled, WantDrain: b.draining, Offline: offline}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.heartbeat(hb, func(reply driver.HeartbeatReply) {
+			applied := b.w.meta.state.Image().Index()
 			b.w.net.send(controllerNode, b.node(), func() {
 				if b.up && b.life == life {
-					b.do(func() { b.answered(sent, epoch, offline, reply) })
+					b.do(func() { b.answered(sent, epoch, applied, offline, reply) })
 				}
 			})
 		})
 	})
 }
 
-// answered takes the answer to a heartbeat.
-func (b *broker) answered(sent time.Duration, epoch cluster.BrokerEpoch, reported []cluster.TopicPartition, reply driver.HeartbeatReply) {
+// answered takes the answer to a heartbeat, given by a controller that had applied so much.
+func (b *broker) answered(sent time.Duration, epoch cluster.BrokerEpoch, applied uint64, reported []cluster.TopicPartition, reply driver.HeartbeatReply) {
 	if epoch != b.epoch {
 		return
 	}
@@ -216,7 +219,8 @@ func (b *broker) answered(sent time.Duration, epoch cluster.BrokerEpoch, reporte
 	}
 	b.offline = slices.DeleteFunc(b.offline, func(tp cluster.TopicPartition) bool { return slices.Contains(reported, tp) })
 	if !reply.Fenced {
-		b.lease = max(b.lease, sent+contactLease)
+		b.promises = append(b.promises, promise{until: sent + contactLease, index: applied})
+		b.takeLease()
 	}
 	if b.w.opts.Plant == PlantEternalLease {
 		b.lease = eternity
@@ -224,6 +228,23 @@ func (b *broker) answered(sent time.Duration, epoch cluster.BrokerEpoch, reporte
 	if b.draining && reply.MayShutDown {
 		b.shutDown()
 	}
+}
+
+// promise is a lease for a broker that acts on the metadata up to an index, as controller.Session has it.
+type promise struct {
+	until time.Duration
+	index uint64
+}
+
+// takeLease takes the leases that were promised for what the broker has come to act on.
+func (b *broker) takeLease() {
+	b.promises = slices.DeleteFunc(b.promises, func(p promise) bool {
+		if p.index > b.handled {
+			return p.until < b.w.now
+		}
+		b.lease = max(b.lease, p.until)
+		return true
+	})
 }
 
 // learn takes a newer image, or looks again at the present one.

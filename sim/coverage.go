@@ -63,6 +63,8 @@ type Coverage struct {
 	Trims                                                     int // DeleteRecords
 	ConfigChanges                                             int
 	ReassignmentsBegun, ReassignmentsCancelled, Reassignments int // Reassignments: ended
+	Snapshots                                                 int // of the metadata, written and restored
+	BrokersJoined, BrokersRetired                             int // late, and unregistered for good
 	PreferredElections                                        int
 	Retentions                                                int // log starts moved by retention
 	PartitionsDeleted                                         int

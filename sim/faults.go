@@ -11,6 +11,7 @@ import (
 // mixture is what one history is made of. Each seed draws its own, so that some histories are all power cuts and some are all network (swarm).
 type mixture struct {
 	brokers    int
+	founders   int // of them are there from the beginning
 	topics     []topicPlan
 	lagMax     time.Duration
 	overrun    int             // in 1000 frames, refused by a full inbox
@@ -66,6 +67,10 @@ func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 		weights: make([]int, len(kinds)), faultTime: cmp.Or(opts.FaultTime, faultTime),
 	}
 	m.brokers = cmp.Or(opts.Brokers, m.brokers)
+	m.founders = m.brokers
+	if m.brokers > replicationFactor && s.chance(300) {
+		m.founders--
+	}
 	m.topics = drawTopics(s, &m, opts)
 	for i := range m.weights {
 		if s.chance(600) {

@@ -14,6 +14,7 @@ import (
 type metadata struct {
 	w      *World
 	state  *state.State
+	twin   *state.State // what was once restored from a snapshot, nil for nothing
 	driver *driver.Driver
 	leads  bool
 	term   int // leaderships so far
@@ -67,6 +68,7 @@ func (m *metadata) commit() {
 	m.queue = m.queue[1:]
 	before, groups := m.state.Image(), m.state.Groups()
 	res := m.state.Apply(before.Index()+1, p.cmd)
+	m.applyToTwin(p.cmd, &res)
 	m.w.note("apply", int64(res.Index), int64(res.Code), commandKind(p.cmd))
 	switch cmd := p.cmd.(type) {
 	case cluster.AlterConfigs:
@@ -163,9 +165,13 @@ func (m *metadata) resign() {
 	m.commitLater()
 }
 
-// push sends the newest image to a broker, as replication of the log would.
+// push sends the newest image to a broker, as replication of the log would, or as a snapshot (snapshots.go).
 func (m *metadata) push(b *broker) {
-	image, view := m.state.Image(), m.state.Groups()
+	from := m.state
+	if m.missed(b) {
+		from = m.restored()
+	}
+	image, view := from.Image(), from.Groups()
 	m.w.net.send(controllerNode, b.node(), func() {
 		b.do(func() {
 			b.apply(view)

@@ -130,6 +130,7 @@ func (b *broker) acted(image *cluster.Image) {
 		return
 	}
 	b.handled = max(b.handled, image.Index())
+	b.takeLease()
 }
 
 // create opens or creates a replica that the metadata places here.

@@ -57,7 +57,7 @@ func drawTopic(s *scheduler, m *mixture, n int) topicPlan {
 	switch {
 	case s.chance(150):
 		plan.factor, min = 2, 1+s.rng.IntN(2)
-	case s.chance(150) && m.brokers > replicationFactor:
+	case s.chance(150) && m.founders > replicationFactor:
 		plan.factor = 4
 	}
 	plan.configs = plan.configs.With("min.insync.replicas", fmt.Sprint(min)).With("segment.bytes", fmt.Sprint(1024<<s.rng.IntN(5)))

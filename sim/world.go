@@ -64,7 +64,9 @@ type World struct {
 	// wished is the same for what administrators ask for; errands is how many of them are under way.
 	wished  *rand.Rand
 	errands int
-	struck  []Fault // so far
+	// retiring is the broker that is being taken out of the cluster, nil for none.
+	retiring *retirement
+	struck   []Fault // so far
 }
 
 // replicationFactor is the usual one.
@@ -115,7 +117,7 @@ func (w *World) setUp() {
 	w.meta.lead()
 	w.meta.propose(cluster.InitCluster{Cluster: cluster.ClusterID{5}, FeatureLevel: 1}, nil)
 	w.runUntil(w.now+time.Second, w.check.failed)
-	for _, b := range w.brokers {
+	for _, b := range w.brokers[:w.mix.founders] {
 		b.start()
 	}
 	ready := func() bool {
@@ -125,7 +127,7 @@ func (w *World) setUp() {
 				n++
 			}
 		}
-		return n == len(w.brokers) || w.check.failed()
+		return n == w.mix.founders || w.check.failed()
 	}
 	w.runUntil(w.now+setupLimit, ready)
 	if !ready() {
@@ -138,6 +140,7 @@ func (w *World) setUp() {
 	w.faults = true
 	w.after(w.between(0, time.Second), w.trouble)
 	w.after(w.between(0, time.Second), w.administer)
+	w.joinLate()
 	for _, b := range w.brokers {
 		w.poll(b)
 	}
@@ -163,7 +166,7 @@ func (w *World) heal() {
 	w.net.calm()
 	w.mendAll()
 	for _, b := range w.brokers {
-		b.slowDisk = false
+		b.slowDisk, b.retired = false, false
 		if b.up && b.disk.fail != nil {
 			b.disk.fail.Heal()
 		}
