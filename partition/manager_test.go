@@ -306,18 +306,37 @@ func TestRetention_MovesTheLogStart(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 10)
 }
 
+// What is left of a batch in which DeleteRecords ended must not come again by a retry, whoever restarted meanwhile.
+func TestCase66_ARetryOfABatchAroundTheLogStart(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	k.checkProduced(k.produce(sent{values: []string{"a", "b", "c"}, id: 4}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	k.trim(2)
+	k.restart(disk.CrashClone())
+	k.elect(1)
+	k.checkProduced(k.produce(sent{values: []string{"a", "b", "c"}, id: 4}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	k.checkProduced(k.produce(sent{values: []string{"d"}, id: 4, seq: 3}.bytes(t), AcksISR), cluster.CodeNone, 3)
+}
+
+// trim commits a log start and waits until the replica has it.
+func (k *kit) trim(to record.Offset) {
+	k.t.Helper()
+	old, _ := k.image.Partition(testTP)
+	p := old.Clone()
+	p.LogStart, p.PartitionEpoch = to, p.PartitionEpoch+1
+	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, p) })
+	k.reconcile()
+	k.awaitStatus("deletion", func(s Status) bool { return s.LogStart == to })
+}
+
 func TestDeleteRecords_MovesTheLogStart(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	k.topic(1, 1)
 	for _, v := range []string{"a", "b", "c"} {
 		k.produce(sent{values: []string{v}}.bytes(t), AcksISR)
 	}
-	old, _ := k.image.Partition(testTP)
-	p := old.Clone()
-	p.LogStart, p.PartitionEpoch = 2, p.PartitionEpoch+1
-	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, p) })
-	k.reconcile()
-	k.awaitStatus("deletion", func(s Status) bool { return s.LogStart == 2 })
+	k.trim(2)
 	k.checkValues("c")
 }
 

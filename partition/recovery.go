@@ -47,7 +47,7 @@ func (p *Partition) replay(from record.Offset) error {
 		p.appendedSince += int64(len(buf)) // so that a snapshot is due when much was read
 		if err == nil {
 			err = record.Split(buf, func(b record.Batch) error {
-				if b.BaseOffset() >= from {
+				if b.NextOffset() > from { // also of one that the log start lies in
 					p.producers.apply(b.Head, max(b.MaxTimestamp(), 0))
 				}
 				from = max(from, b.NextOffset())
