@@ -92,11 +92,19 @@ func (c *Checker) happened(op *operation, by origin, certain bool) {
 	}
 }
 
-// unfinished takes the deletions of operations that never ended: they may have happened.
+// unfinished takes what never ended: a deletion may have happened, and a send waits for its answer.
 func (c *Checker) unfinished() {
 	for _, op := range c.pending {
-		if op.kind == history.Admin {
+		switch op.kind {
+		case history.Admin:
 			c.happened(op, origin{}, false)
+		case history.Send:
+			for _, id := range op.values {
+				if want := c.values.at(id).want; want >= 0 {
+					p := c.parts[want]
+					p.stuck = min(p.stuck, op.began)
+				}
+			}
 		}
 	}
 }

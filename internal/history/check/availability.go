@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/moldau-log/moldau/internal/history"
@@ -36,7 +35,8 @@ type Fault struct {
 	Seconds      float64 `json:"seconds"`
 	Acknowledged int64   `json:"acknowledged"`
 	LongestGap   float64 `json:"longest_gap"`
-	// Recovery is how long after the last fault was healed the slowest partition took to acknowledge a send; -1 if another fault began before, or nothing was sent.
+	// Recovery is how long after the fault was healed the slowest partition took to acknowledge a send that waited for it, or that began then; -1 if other faults
+	// went on, or nothing was sent.
 	Recovery float64 `json:"recovery"`
 	// Slowest is that partition.
 	Slowest string `json:"slowest,omitempty"`
@@ -52,6 +52,7 @@ func (c *Checker) healed(op *operation, e *history.Event) {
 func (c *Checker) availability() Availability {
 	var acked []int64
 	for _, p := range c.parts {
+		slices.Sort(p.begun)
 		slices.Sort(p.acked)
 		acked = append(acked, p.acked...)
 	}
@@ -121,33 +122,45 @@ func (c *Checker) faultAt(t int64) bool {
 	return slices.ContainsFunc(c.faults, func(w faultWindow) bool { return w.began <= t && (w.ended == 0 || w.ended > t) })
 }
 
-// recovery finds the partition that took longest, after a fault was healed and no other was left, to acknowledge a send again. A partition counts if it was
-// sent to afterwards.
+// recovery finds the partition that took longest, after a fault was healed and no other was left, to acknowledge a send again.
 func (c *Checker) recovery(w *faultWindow, f *Fault) {
-	next := int64(math.MaxInt64) // when the next fault begins
-	for i := range c.faults {
+	until := c.last
+	for i := range c.faults { // what comes after the next fault says nothing about this one
 		if began := c.faults[i].began; began >= w.ended {
-			next = min(next, began)
+			until = min(until, began)
 		}
 	}
 	for _, p := range c.parts {
-		if p.tried < w.ended {
+		if p.topic.deleted {
 			continue
 		}
-		at, _ := slices.BinarySearch(p.acked, w.ended)
-		recovered := min(next, c.last)
-		acked := at < len(p.acked) && p.acked[at] <= recovered
-		if acked {
-			recovered = p.acked[at]
-		}
-		took := recovered - w.ended
-		if late := c.options.MaxRecovery > 0 && took > c.options.MaxRecovery; late {
+		took, acked := p.recovered(w.ended, until)
+		if c.options.MaxRecovery > 0 && took > c.options.MaxRecovery {
 			c.unavailable(w, fmt.Sprintf("%s-%d: no send was acknowledged for %.3f s after %s was healed", p.topic.id, p.number, seconds(took), w.name))
 		}
 		if acked && seconds(took) > f.Recovery {
 			f.Recovery, f.Slowest = seconds(took), fmt.Sprintf("%s-%d", p.topic.id, p.number)
 		}
 	}
+}
+
+// recovered is how long the first send that could be acknowledged after a time had to wait for it, from that time or from its own beginning; up to a bound, if none
+// was acknowledged before; 0 if there was none to acknowledge. p.begun and p.acked are sorted.
+func (p *part) recovered(from, until int64) (took int64, acked bool) {
+	begun, ack := int64(never), int64(never)
+	if i, _ := slices.BinarySearch(p.begun, from); i < len(p.begun) {
+		begun = p.begun[i]
+	}
+	if i, _ := slices.BinarySearch(p.acked, from); i < len(p.acked) {
+		ack = p.acked[i]
+	}
+	if ack < begun || p.stuck < from { // it was under way before
+		begun = from
+	}
+	if begun >= until {
+		return 0, false
+	}
+	return min(ack, until) - begun, ack <= until
 }
 
 func (c *Checker) unavailable(w *faultWindow, detail string) {

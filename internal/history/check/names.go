@@ -27,8 +27,9 @@ type part struct {
 	read []floor
 	// acked are the times at which sends were acknowledged.
 	acked []int64
-	// tried is when the last send began.
-	tried int64
+	// begun are the times at which sends began; stuck is when the first of those began that never ended, or never.
+	begun []int64
+	stuck int64
 }
 
 // firm says that nothing acknowledged may be lost here.
@@ -72,7 +73,7 @@ func (c *Checker) part(id string, number int32) *part {
 	t := c.names.topic(id)
 	p := t.parts[number]
 	if p == nil {
-		p = &part{topic: t, number: number, index: int32(len(c.parts))}
+		p = &part{topic: t, number: number, index: int32(len(c.parts)), stuck: never}
 		t.parts[number] = p
 		c.parts = append(c.parts, p)
 	}

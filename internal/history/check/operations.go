@@ -114,7 +114,7 @@ func (c *Checker) sending(op *operation, e *history.Event) error {
 		v.loose = e.NotIdempotent
 		if p := c.part(r.Topic, r.Partition); p != nil {
 			v.want = p.index
-			p.tried = max(p.tried, e.Time)
+			p.begun = append(p.begun, e.Time)
 		}
 		op.values[i] = id
 		c.counts.Values++
