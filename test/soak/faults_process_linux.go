@@ -21,6 +21,8 @@ var faults = map[plan.Family]func(context.Context, *nemesis, *fault) error{
 	plan.ControllerMove:   moveController,
 	plan.RollingRestart:   rollingRestart,
 	plan.Wipe:             wipe,
+	plan.BitFlip:          bitFlip,
+	plan.CrashLoop:        crashLoop,
 	plan.PartitionFull:    partitionFull,
 	plan.PartitionOneWay:  partitionOneWay,
 	plan.PartitionPartial: partitionPartial,

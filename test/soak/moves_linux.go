@@ -77,7 +77,11 @@ func transfer(ctx context.Context, n *nemesis, f *fault) error {
 func reassign(ctx context.Context, n *nemesis, f *fault) error {
 	random := rand.New(rand.NewPCG(f.Draw, 0))
 	return n.move(ctx, f, func(p place) []int32 {
-		want := int32s(random.Perm(n.brokers))[:len(p.GetReplicas())]
+		replicas := len(p.GetReplicas())
+		if p.topic == "pair" { // grows and shrinks; never to one, which protects nothing
+			replicas = 2 + random.IntN(2)
+		}
+		want := int32s(random.Perm(n.brokers))[:replicas]
 		if random.IntN(2) == 0 || slices.Equal(want, p.GetReplicas()) {
 			return nil
 		}

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/moldau-log/moldau/client"
@@ -48,9 +49,11 @@ type admin struct {
 func (a *admin) next(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	switch a.Random.IntN(8) {
+	switch a.Random.IntN(9) {
 	case 0:
 		a.growTopic(ctx)
+	case 8:
+		a.setMinISR(ctx)
 	case 1, 2:
 		a.trimTopic(ctx)
 	default:
@@ -118,6 +121,19 @@ func (a *admin) growTopic(ctx context.Context) {
 	}
 	if n > 0 {
 		a.topics.Set(a.grow, n)
+	}
+}
+
+// setMinISR changes how many replicas an acknowledgement of the grown topic needs: 1, 2, 3, or the default.
+func (a *admin) setMinISR(ctx context.Context) {
+	op := &moldauv1.ConfigOp{Key: "min.insync.replicas"}
+	if n := a.Random.IntN(4); n > 0 {
+		value := strconv.Itoa(n)
+		op.Value = &value
+	}
+	_, err := a.native.AlterConfigs(ctx, &moldauv1.AlterConfigsRequest{Kind: moldauv1.ConfigKind_CONFIG_KIND_TOPIC, Name: a.grow, Ops: []*moldauv1.ConfigOp{op}})
+	if err != nil {
+		a.Counts.Note("alter configs", err)
 	}
 }
 

@@ -28,6 +28,8 @@ const (
 	DiskDead         Family = "disk-dead"
 	PowerCutOne      Family = "power-cut-one"
 	PowerCutAll      Family = "power-cut-all"
+	CrashLoop        Family = "crash-loop"
+	BitFlip          Family = "bit-flip"
 	RollingRestart   Family = "rolling-restart"
 	Transfer         Family = "transfer"
 	ControllerMove   Family = "controller-move"
@@ -73,6 +75,8 @@ var all = []traits{
 	{family: DiskDead, needs: []string{NeedImages}, min: 1_000, max: 6_000, targets: 1},
 	{family: PowerCutOne, needs: []string{NeedImages}, min: 0, max: 5_000, targets: 1},
 	{family: PowerCutAll, needs: []string{NeedImages}, min: 0, max: 2_000, targets: -1, alone: true},
+	{family: CrashLoop, needs: []string{NeedImages}, min: 2_000, max: 8_000, targets: 1},
+	{family: BitFlip, min: 1_000, max: 5_000, targets: 1, alone: true},
 	{family: RollingRestart, alone: true},
 	{family: Transfer, min: 0, max: 500},
 	{family: ControllerMove, min: 2_500, max: 6_000},

@@ -69,7 +69,7 @@ func (d *dealer) deal(fits func(traits) bool) (traits, bool) {
 
 func (d *dealer) step() Step {
 	first, _ := d.deal(func(traits) bool { return true })
-	s := Step{Quiet: time.Duration(d.random.Int64N(int64(quietMax))), Settle: d.random.IntN(2) == 0 || first.family == Wipe}
+	s := Step{Quiet: time.Duration(d.random.Int64N(int64(quietMax))), Settle: d.random.IntN(2) == 0 || first.family == Wipe || first.family == BitFlip}
 	order := d.random.Perm(d.brokers)
 	s.Hold = d.hold(first)
 	f, order := d.fault(first, order)

@@ -55,7 +55,7 @@ func checkStep(t *testing.T, s Step, brokers int) {
 			hit = append(hit, b)
 		}
 		switch f.Family {
-		case KillAll, PowerCutAll, Wipe, RollingRestart:
+		case KillAll, PowerCutAll, Wipe, BitFlip, RollingRestart:
 			if len(s.Faults) > 1 {
 				t.Errorf("%+v: %s is not alone", s, f.Family)
 			}
@@ -65,9 +65,9 @@ func checkStep(t *testing.T, s Step, brokers int) {
 			if len(f.Targets) != brokers {
 				t.Errorf("%+v: not all brokers", s)
 			}
-		case Wipe: // two wiped directories may lawfully lose data
+		case Wipe, BitFlip: // two damaged directories may lawfully lose data
 			if len(f.Targets) != 1 || !s.Settle {
-				t.Errorf("%+v: a wipe is of one broker, and waited for", s)
+				t.Errorf("%+v: it is of one broker, and waited for", s)
 			}
 		}
 	}
