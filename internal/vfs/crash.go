@@ -19,7 +19,7 @@ func (m *Mem) crash(keep func() bool, pick func(int64) int64) *Mem {
 	defer m.mu.Unlock()
 	c := &crasher{keep: keep, pick: pick, copies: map[*memNode]*memNode{}}
 	out := NewMem()
-	out.clock, out.free, out.total = m.clock, m.free, m.total
+	out.clock, out.free, out.total, out.capacity = m.clock, m.free, m.total, m.capacity
 	out.root = c.copyNode(m.root)
 	for _, op := range m.pending {
 		if !keep() {

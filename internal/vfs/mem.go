@@ -25,6 +25,8 @@ type Mem struct {
 	clock   func() int64
 	free    int64
 	total   int64
+	// capacity is how many bytes fit, 0 for as many as there are.
+	capacity int64
 }
 
 // memNode is a file or a directory. Handles share it, so that a removed file stays readable.
@@ -66,7 +68,7 @@ func (m *Mem) SetClock(now func() int64) {
 	m.clock = now
 }
 
-// SetDiskFree sets what DiskFree reports, in bytes. It limits nothing: a full disk is made with an Injector.
+// SetDiskFree sets what DiskFree reports without a capacity, in bytes. It limits nothing.
 func (m *Mem) SetDiskFree(free, total int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,6 +162,9 @@ func (m *Mem) OpenFile(p string, flag Flag) (File, error) {
 	case ok && n.dir:
 		return nil, &fs.PathError{Op: "open", Path: p, Err: syscall.EISDIR}
 	case !ok:
+		if err := m.makes("open", p); err != nil {
+			return nil, err
+		}
 		n = &memNode{modTime: m.now()}
 		m.change(nameOp{dir: dir, name: name, node: n})
 	case flag == Truncated:
@@ -267,6 +272,9 @@ func (m *Mem) MkdirAll(p string) error {
 	for _, el := range split(p) {
 		next, ok := n.live[el]
 		if !ok {
+			if err := m.makes("mkdir", p); err != nil {
+				return err
+			}
 			next = newDir()
 			m.change(nameOp{dir: n, name: el, node: next})
 		}
@@ -361,11 +369,11 @@ func (l *memLock) Close() error {
 	return nil
 }
 
-// DiskFree reports what SetDiskFree set.
+// DiskFree reports what SetCapacity leaves, or what SetDiskFree set.
 func (m *Mem) DiskFree(string) (free, total int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.free, m.total, nil
+	return m.room(), max(m.total, m.capacity), nil
 }
 
 func (m *Mem) now() int64 {

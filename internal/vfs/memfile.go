@@ -64,9 +64,10 @@ func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	f.node.write(b, off)
+	kept, err := f.fs.fits(f.node, f.name, b, off)
+	f.node.write(kept, off)
 	f.node.modTime = f.fs.now()
-	return len(b), nil
+	return len(kept), err
 }
 
 // Write writes at the handle's position.
