@@ -163,7 +163,7 @@ func (b *Broker) Start(ctx context.Context) error {
 
 	reg := b.options.Registration
 	reg.ID, reg.Directory, reg.Incarnation = b.id, b.options.Directory, b.options.Incarnation
-	damaged := report.Damaged
+	damaged := append(report.Damaged, report.Doubtful...)
 	if report.Unclean > 0 {
 		damaged = append(damaged, report.Relaxed...)
 	}

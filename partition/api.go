@@ -204,6 +204,9 @@ type LoadReport struct {
 	Opened int
 	// Damaged replicas need repair and stay offline: recovery found corruption, or the log could not be opened.
 	Damaged []cluster.TopicPartition
+	// Doubtful replicas are open, and recovery cut an end off them that does not look like a torn write: records that were flushed may be missing, so they
+	// are not complete until a leader has filled them up.
+	Doubtful []cluster.TopicPartition
 	// Relaxed replicas may have lost acknowledged records if the last stop was unclean: they were written under a relaxed flush policy. Recovered
 	// reports that the last stop was unclean for at least one log.
 	Relaxed []cluster.TopicPartition

@@ -137,6 +137,10 @@ func (m *Manager) open(at place) opening {
 	if o.err != nil {
 		m.options.Log.Error("log not opened", slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Any("error", o.err))
 	}
+	if o.report.Doubtful {
+		m.options.Log.Error("the end of a log was damaged and is cut off; other replicas may have it", slog.String("topic", at.identity.Topic),
+			slog.Int("partition", int(at.tp.Partition)), slog.Int64("log_end", int64(o.log.End())), slog.Int64("cut_bytes", o.report.Truncated))
+	}
 	return o
 }
 
@@ -165,6 +169,9 @@ func (r *LoadReport) add(o opening) {
 	r.Opened++
 	if !o.report.Clean {
 		r.Unclean++
+	}
+	if o.report.Doubtful {
+		r.Doubtful = append(r.Doubtful, o.tp)
 	}
 	if o.report.Relaxed {
 		r.Relaxed = append(r.Relaxed, o.tp)

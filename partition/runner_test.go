@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -147,6 +148,25 @@ func TestRelaxedFlush_WaitsForItsTimeAndMarksTheLog(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
 	k.runner().Status() // a turn after the flush
 	if report := k.restart(k.fs.(*vfs.Mem).CrashClone()); len(report.Relaxed) != 0 {
+		t.Errorf("load report %+v", report)
+	}
+}
+
+// The last batch was flushed, log.meta does not know of it yet, and it has rotted: the replica opens without it and is reported, so that it leaves the ISR.
+func TestCase5_ARottenEndIsReported(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	for _, value := range []string{"a", "b"} {
+		k.checkProduced(k.produce(sent{values: []string{value}}.bytes(t), AcksISR), cluster.CodeNone, record.Offset(value[0]-'a'))
+	}
+	cut := disk.CrashClone()
+	path := filepath.Join("data", partitionsDir, testTP.String(), "00000000000000000000.log")
+	info, err := cut.Stat(path)
+	k.check(err)
+	k.check(cut.Flip(path, info.Size-1, 1))
+	report := k.restart(cut)
+	if len(report.Doubtful) != 1 || report.Doubtful[0] != testTP || len(report.Damaged) != 0 || report.Opened != 1 {
 		t.Errorf("load report %+v", report)
 	}
 }

@@ -107,6 +107,9 @@ func (l *Log) appendRun(now int64, heads []head, b []byte) error {
 	if err := l.write(b); err != nil {
 		return err
 	}
+	if l.active.empty() {
+		l.metaDue = true // so that log.meta knows, once it is flushed, that the file has something: without it a lost one would pass for never written
+	}
 	next := *l.active
 	next.exact = next.exact && !gap
 	position := next.size

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -21,6 +22,15 @@ func (e epochHistory) last() record.LeaderEpoch {
 		return record.NoEpoch
 	}
 	return e[len(e)-1].Epoch
+}
+
+// at is the epoch of the batch at an offset, record.NoEpoch before the first start, and whether it is the newest one.
+func (e epochHistory) at(offset record.Offset) (epoch record.LeaderEpoch, newest bool) {
+	n := sort.Search(len(e), func(i int) bool { return e[i].Start > offset })
+	if n == 0 {
+		return record.NoEpoch, false
+	}
+	return e[n-1].Epoch, n == len(e)
 }
 
 // note returns the history with the epoch of one batch. An older epoch under which nothing is left gives way to it.

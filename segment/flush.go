@@ -79,9 +79,13 @@ func (l *Log) EndFlush(f Flush, err error) error {
 	l.flushed = max(l.flushed, f.Target)
 	if l.metaDue {
 		// A full disk costs a longer recovery and nothing else; the next flush tries again.
-		if err := l.writeMeta(false, noTruncation); err != nil && !full(err) {
+		err := l.writeMeta(false, noTruncation)
+		if err != nil && !full(err) {
 			return l.fail(err)
 		}
+		// A flush that was begun before a roll says nothing of the file that was begun meanwhile. Until log.meta knows that something in that is on disk,
+		// recovery would not miss it.
+		l.metaDue = l.metaDue || l.flushed <= l.active.base && !l.active.empty()
 	}
 	return nil
 }

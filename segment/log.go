@@ -94,7 +94,7 @@ func (l *Log) publish() {
 	if l.start > l.active.end && !l.active.empty() || l.flushed > l.active.end {
 		invariant.Check(false, "segment: %s: start %d, flushed %d, end %d", l.dir, l.start, l.flushed, l.active.end)
 	}
-	l.view.Store(&View{start: l.start, sealed: l.sealed, active: l.active, idle: l.idle})
+	l.view.Store(&View{start: l.start, sealed: l.sealed, active: l.active, idle: l.idle, epochs: l.epochs})
 }
 
 // fail takes the log offline for good.

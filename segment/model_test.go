@@ -151,6 +151,9 @@ func (m *model) open() Report {
 	if err != nil {
 		m.fatalf("open: %v", err)
 	}
+	if report.Doubtful {
+		m.fatalf("open: a crash alone has left a doubtful end: %+v", report)
+	}
 	m.log = l
 	return report
 }

@@ -15,6 +15,7 @@ import (
 type Report struct {
 	Clean            bool  // the last owner closed in order: nothing was scanned
 	Truncated        int64 // bytes of torn tail that were cut
+	Doubtful         bool  // what was cut does not look torn: it may have been flushed, and damaged since
 	RecoveredBatches int   // batches that were read and checked
 	Relaxed          bool  // the mark of SetRelaxed
 	Epochs           []record.EpochStart
@@ -55,6 +56,9 @@ type opener struct {
 	known  bool // meta was read from disk
 	bases  []record.Offset
 	list   []*segment
+	// recorded is the epoch file's history, when epochsKnown says that it is the one that log.meta names.
+	recorded    epochHistory
+	epochsKnown bool
 }
 
 func (o *opener) open() error {

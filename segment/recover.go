@@ -25,6 +25,11 @@ func (o *opener) recover(doomed []record.Offset) error {
 	if err := tidy(o.log.fs, o.log.dir); err != nil {
 		return err
 	}
+	if o.known {
+		var err error
+		o.recorded, err = readEpochs(o.log.fs, o.log.dir, o.meta.epochs)
+		o.epochsKnown = err == nil // otherwise they are rebuilt from the log
+	}
 	if err := o.examine(&doomed); err != nil {
 		return err
 	}
@@ -269,7 +274,8 @@ func (o *opener) read(out *scanned, h vfs.File, size int64) (*DamageError, error
 		o.report.RecoveredBatches++
 		return nil
 	}
-	err := scanBatches(h, s.file.path, size, chain{expect: s.base, exact: s.exact, known: true, end: math.MaxInt64}, each)
+	fit := chain{expect: s.base, exact: s.exact, known: true, end: math.MaxInt64, epoch: o.log.epochs.last(), epochs: o.recorded, trails: true}
+	err := scanBatches(h, s.file.path, size, fit, each)
 	var bad *DamageError
 	switch {
 	case err == nil || errors.Is(err, errCutHere):
@@ -281,15 +287,18 @@ func (o *opener) read(out *scanned, h vfs.File, size int64) (*DamageError, error
 }
 
 // tornOrDamaged decides what a bad batch above the recovery point is. With nothing valid behind it, it is a write that the power cut
-// tore. With something valid behind it, it is damage to data that may have been acknowledged, except when a disk sector that the write
+// tore; if it does not look like one, Report.Doubtful says so. With something valid behind it, it is damage to data that may have been acknowledged, except when a disk sector that the write
 // covered was never written at all: sectors reach the disk in any order, and what was not flushed was not acknowledged.
 func (o *opener) tornOrDamaged(h vfs.File, bad *DamageError, size int64, more bool) error {
 	next, err := findBatch(h, bad.Position, size, bad.Offset)
 	if err != nil {
 		return err
 	}
-	if next < 0 && !more || planted.On(planted.DamageCutAsTorn) {
+	if planted.On(planted.DamageCutAsTorn) {
 		return nil
+	}
+	if next < 0 && !more {
+		return o.doubt(h, bad, size)
 	}
 	until := next
 	if next < 0 {
@@ -305,10 +314,21 @@ func (o *opener) tornOrDamaged(h vfs.File, bad *DamageError, size int64, more bo
 	}
 	// The file ends early and later files exist. They were begun after the last flush, or log.meta would know.
 	if o.known {
-		return nil
+		return o.doubt(h, bad, size)
 	}
 	bad.Reason += ", and later segments follow"
 	return bad
+}
+
+// doubt notes that the bad batch at the end of a file does not look torn: all of it was written, so it may have been flushed, and changed since.
+func (o *opener) doubt(h vfs.File, bad *DamageError, size int64) error {
+	hole, err := hasHole(h, bad.Position, size, size, bad.Offset)
+	if err != nil || hole {
+		return err
+	}
+	whole, err := isLong(h, bad.Position, size)
+	o.report.Doubtful = o.report.Doubtful || whole
+	return err
 }
 
 // checkEnd refuses a log that ends before what is known to have been on disk.
@@ -329,8 +349,9 @@ func (o *opener) loadEpochs() error {
 			from = s.end
 		}
 	}
-	old, err := readEpochs(o.log.fs, o.log.dir, o.meta.epochs)
-	if err != nil || !o.known {
+	old := o.recorded
+	if !o.epochsKnown {
+		var err error
 		if old, err = o.epochsFromLog(); err != nil {
 			return err
 		}

@@ -93,6 +93,30 @@ func hasHole(h vfs.File, from, to, size int64, expect record.Offset) (bool, erro
 	return false, nil
 }
 
+// isLong reports whether the last batch of a file, at a position, is as long as its header says, or would be sound if the header said how long it is and
+// which format it has: those two fields lie outside the checksum.
+func isLong(h vfs.File, at, size int64) (bool, error) {
+	rest := size - at
+	if rest < record.HeaderSize || rest > record.MaxBatchSize {
+		return false, nil
+	}
+	b := make([]byte, record.HeaderSize, rest)
+	if _, err := readAt(h, b, at); err != nil {
+		return false, err
+	}
+	if says, err := record.BatchSize(b); err == nil && int64(says) <= rest {
+		return true, nil
+	}
+	b = b[:rest]
+	if _, err := readAt(h, b, at); err != nil {
+		return false, err
+	}
+	binary.BigEndian.PutUint32(b[8:], uint32(rest-12))
+	b[16] = 2
+	batch, err := record.Parse(b)
+	return err == nil && batch.VerifyCRC() == nil, nil
+}
+
 // tellsZero reports whether n zeros cannot be the start of the batch at offset expect: its length field is never 0.
 func tellsZero(n int, expect record.Offset) bool {
 	head := binary.BigEndian.AppendUint64(nil, uint64(expect))

@@ -62,15 +62,17 @@ func (s *segment) matches(h vfs.File, e offsetEntry) bool {
 	return err == nil && b.next-1 == s.base+record.Offset(e.relative)
 }
 
-// verify checks the CRCs of a range of whole batches unless that was done before. Base offsets lie outside the CRC, so it also checks
-// that they rise, and that they leave room for what follows the range.
-func (s *segment) verify(h vfs.File, from, to int64) error {
+// verify checks the CRCs of a range of whole batches unless that was done before. Base offsets and leader epochs lie outside the CRC, so it
+// also checks that they rise, that they leave room for what follows the range, and that the epochs are those of the history.
+func (s *segment) verify(h vfs.File, from, to int64, epochs epochHistory) error {
 	if s.file.isVerified(from, to) {
 		return nil
 	}
 	w := s.walk(h, to)
 	defer w.close()
-	if err := verify(h, s.file.path, from, to, s.chain(from), func(b record.Batch, _ int64) { w.chain.note(b.NextOffset()) }); err != nil {
+	fit := s.chain(from)
+	fit.epochs = epochs
+	if err := verify(h, s.file.path, from, to, fit, func(b record.Batch, _ int64) { w.chain.note(b.NextOffset(), b.LeaderEpoch()) }); err != nil {
 		return err
 	}
 	if _, _, err := w.next(); err != nil && !errors.Is(err, io.EOF) {

@@ -15,7 +15,7 @@ const maxDecompressed = record.MaxBatchSize
 // OffsetForTimestamp returns the first record below limit whose timestamp is at or after ts, in ms, looking into compressed batches;
 // found is false when there is none. It reads the disk.
 func (v *View) OffsetForTimestamp(ts int64, limit record.Offset) (offset record.Offset, timestamp int64, found bool, err error) {
-	q := search{want: func(t int64) bool { return t >= ts }, start: v.start, limit: limit}
+	q := search{want: func(t int64) bool { return t >= ts }, start: v.start, limit: limit, epochs: v.epochs}
 	for i := v.find(v.start); i <= len(v.sealed) && !found && err == nil; i++ {
 		if s := v.at(i); s.newest.timestamp >= ts && s.base < limit {
 			offset, timestamp, found, err = q.in(s, ts)
@@ -77,6 +77,7 @@ func (s *segment) newestIn(start, limit record.Offset) (maxTime, error) {
 type search struct {
 	want         func(timestamp int64) bool
 	start, limit record.Offset
+	epochs       epochHistory
 }
 
 // in searches one segment, from where the time index says that nothing before reaches ts.
@@ -148,7 +149,7 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 
 // inBatch looks at the records of one batch.
 func (q search) inBatch(s *segment, h vfs.File, position, size int64) (record.Record, bool, error) {
-	if err := s.verify(h, position, position+size); err != nil {
+	if err := s.verify(h, position, position+size, q.epochs); err != nil {
 		return record.Record{}, false, err
 	}
 	b := make([]byte, size)

@@ -54,6 +54,9 @@ func Verify(fs vfs.FS, dir string) ([]Finding, error) {
 		}
 	}
 	v.meta, v.end = m, m.start
+	if v.recorded, err = readEpochs(fs, dir, m.epochs); err != nil {
+		v.recorded = nil // checkEpochs reports it
+	}
 	for i, base := range bases {
 		if err := v.segment(base, i, i == len(bases)-1); err != nil {
 			return v.findings, fmt.Errorf("segment: verify: %w", err)
@@ -73,6 +76,7 @@ type verifier struct {
 	end      record.Offset
 	lost     bool // the end of the last segment is not known
 	epochs   epochHistory
+	recorded epochHistory // of the epoch file, if it is the one that log.meta names
 	findings []Finding
 }
 
@@ -101,7 +105,7 @@ func (v *verifier) segment(base record.Offset, i int, last bool) error {
 	var positions []int64
 	whole := true
 	for at := int64(0); at < size; {
-		fit := chain{expect: base, exact: !v.meta.gaps, known: at == 0, end: math.MaxInt64}
+		fit := chain{expect: base, exact: !v.meta.gaps, known: at == 0, end: math.MaxInt64, epoch: v.epochs.last(), epochs: v.recorded, trails: true}
 		if len(heads) > 0 {
 			fit.expect = heads[len(heads)-1].next
 		}

@@ -18,6 +18,7 @@ type View struct {
 	sealed []*segment
 	active *segment
 	idle   *handles
+	epochs epochHistory
 }
 
 // Start is the log start offset of this view.
@@ -61,7 +62,7 @@ func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, er
 	if err != nil {
 		return Slice{}, err
 	}
-	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max)}
+	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max), epochs: v.epochs}
 	position, length, next, err := r.locate()
 	if err != nil {
 		s.file.release()
@@ -83,6 +84,7 @@ type reader struct {
 	handle      vfs.File
 	from, limit record.Offset
 	max         int64
+	epochs      epochHistory
 }
 
 // locate returns where the answer begins, how long it is, and the offset after it. What is walked over to find it is verified with it, because a header that
@@ -103,7 +105,7 @@ func (r *reader) locate() (position, length int64, next record.Offset, err error
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	return position, end - position, next, s.verify(r.handle, int64(entry.position), end)
+	return position, end - position, next, s.verify(r.handle, int64(entry.position), end, r.epochs)
 }
 
 // seek steps to the batch that holds from.

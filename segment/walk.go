@@ -42,32 +42,43 @@ func (m *maxTime) note(h head) {
 	}
 }
 
-// chain is what the offsets of the next batch must fit to. They lie outside the checksum, so their order is all that proves them.
+// chain is what the offset and the leader epoch of the next batch must fit to. They lie outside the checksum, so their order is all that proves them.
 type chain struct {
 	expect record.Offset // the next batch begins here or later
 	exact  bool          // later is wrong
 	known  bool          // the batch before is known, or there is none: only then can later be wrong
 	end    record.Offset // and ends here or earlier
+
+	epoch  record.LeaderEpoch // of the batch before; the next has this one or a newer one
+	epochs epochHistory       // what is known of the epochs; offsets before its first are not
+	trails bool               // epochs may lack the newest ones
 }
 
 // chain is that of the batches of a segment from a position on.
 func (s *segment) chain(from int64) chain {
-	return chain{expect: s.base, exact: s.exact, known: from == 0, end: s.end}
+	return chain{expect: s.base, exact: s.exact, known: from == 0, end: s.end, epoch: record.NoEpoch}
 }
 
-// refuse says why a batch [base, next) does not fit.
-func (c *chain) refuse(base, next record.Offset) string {
+// refuse says why a batch does not fit.
+func (c *chain) refuse(base, next record.Offset, epoch record.LeaderEpoch) string {
 	switch {
 	case base < c.expect, c.exact && c.known && base != c.expect:
 		return fmt.Sprintf("batch begins at offset %d, expected %d", base, c.expect)
 	case next > c.end:
 		return fmt.Sprintf("batch ends at offset %d, its segment at %d", next, c.end)
+	case epoch < c.epoch:
+		return fmt.Sprintf("batch of leader epoch %d behind one of epoch %d", epoch, c.epoch)
+	}
+	if want, newest := c.epochs.at(base); want != record.NoEpoch && epoch != want && !(newest && c.trails && epoch > want) {
+		return fmt.Sprintf("batch of leader epoch %d where the history has %d", epoch, want)
 	}
 	return ""
 }
 
 // note goes on behind a batch.
-func (c *chain) note(next record.Offset) { c.expect, c.known = next, true }
+func (c *chain) note(next record.Offset, epoch record.LeaderEpoch) {
+	c.expect, c.known, c.epoch = next, true, epoch
+}
 
 // windowBytes is how much a walk reads at once: many small batches, or one large one's header.
 const windowBytes = 8 << 10
@@ -117,11 +128,11 @@ func (w *walker) next() (head, int64, error) {
 	case position+h.size > w.limit:
 		return head{}, position, w.damage(fmt.Sprintf("batch of %d bytes is cut off at %d", h.size, w.limit))
 	}
-	if reason := w.chain.refuse(h.base, h.next); reason != "" {
+	if reason := w.chain.refuse(h.base, h.next, h.epoch); reason != "" {
 		return head{}, position, w.damage(reason)
 	}
 	w.position += h.size
-	w.chain.note(h.next)
+	w.chain.note(h.next, h.epoch)
 	return h, position, nil
 }
 
@@ -206,10 +217,10 @@ func verifyBuffer(b []byte, path string, at int64, fit *chain, each func(record.
 		if err != nil {
 			return used, 0, damage(err.Error())
 		}
-		if reason := fit.refuse(batch.BaseOffset(), batch.NextOffset()); reason != "" {
+		if reason := fit.refuse(batch.BaseOffset(), batch.NextOffset(), batch.LeaderEpoch()); reason != "" {
 			return used, 0, damage(reason)
 		}
-		fit.note(batch.NextOffset())
+		fit.note(batch.NextOffset(), batch.LeaderEpoch())
 		if each != nil {
 			each(batch, at+used)
 		}

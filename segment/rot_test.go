@@ -1,0 +1,153 @@
+package segment
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/record"
+)
+
+// rottenEnd makes a log of six flushed batches, of which log.meta knows the first three, lets power fail and changes one byte of the last batch.
+func rottenEnd(t *testing.T, at int64) *vfs.Mem {
+	t.Helper()
+	fs := newTestFS(t)
+	l, _ := mustOpen(t, fs, testConfig())
+	add(t, l, 3, 2, 100, 1)
+	check(t, l.Flush())
+	before := l.Size()
+	add(t, l, 3, 2, 100, 1)
+	check(t, l.Flush())
+	last := before + (l.Size()-before)/3*2
+	disk := fs.CrashClone()
+	l.Abandon()
+	check(t, disk.Flip(filepath.Join(testDir, fileName(0, logSuffix)), last+at, 0x10))
+	return disk
+}
+
+// The last batch was flushed and has rotted since. What is cut is no torn write, and the log says so, whichever field was hit: it must not count as complete.
+func TestCase5_ARottenEndIsNoTornWrite(t *testing.T) {
+	fields := map[string]int64{"base offset": 6, "length": 10, "magic": 16, "checksum": 18, "records": 120}
+	for name, at := range fields {
+		l, report := mustOpen(t, rottenEnd(t, at), testConfig())
+		if l.End() != 10 || !report.Doubtful || report.Truncated == 0 {
+			t.Errorf("%s: the log ends at %d, %+v", name, l.End(), report)
+		}
+		check(t, l.Close())
+	}
+}
+
+// A write that the power cut tore leaves no doubt: it was cut short, or a sector of it was never written.
+func TestCase1_ATornEndLeavesNoDoubt(t *testing.T) {
+	for name, tear := range map[string]func(b []byte) []byte{
+		"short":          func(b []byte) []byte { return b[:len(b)-40] },
+		"half":           func(b []byte) []byte { return b[:len(b)-450] },
+		"sector missing": func(b []byte) []byte { clear(b[1024:1536]); return b },
+		"rest missing":   func(b []byte) []byte { clear(b[1024:]); return b },
+	} {
+		fs := newTestFS(t)
+		l, _ := mustOpen(t, fs, testConfig())
+		add(t, l, 2, 2, 100, 1)
+		check(t, l.Flush())
+		add(t, l, 1, 5, 250, 1)
+		path := filepath.Join(testDir, fileName(0, logSuffix))
+		check(t, editFile(fs, path, tear))
+		l.Abandon()
+		l, report := mustOpen(t, fs, testConfig())
+		if l.End() != 4 || report.Doubtful {
+			t.Errorf("%s: the log ends at %d, %+v", name, l.End(), report)
+		}
+		check(t, l.Close())
+	}
+}
+
+// The only file of a young log is gone. log.meta knows since the first flush that there was something in it.
+func TestCase22_ALostFirstFileIsMissed(t *testing.T) {
+	fs := newTestFS(t)
+	l, _ := mustOpen(t, fs, testConfig())
+	add(t, l, 2, 2, 100, 1)
+	check(t, l.Flush())
+	l.Abandon()
+	check(t, fs.Lose(filepath.Join(testDir, fileName(0, logSuffix))))
+	if _, _, err := Open(fs, testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+// A file that was begun while a flush was under way is missed as well, once something in it was flushed.
+func TestCase22_ALostFileBegunDuringAFlushIsMissed(t *testing.T) {
+	fs := newTestFS(t)
+	l, _ := mustOpen(t, fs, testConfig())
+	add(t, l, 2, 2, 100, 1)
+	f := l.BeginFlush()
+	for sealed := len(l.sealed); len(l.sealed) == sealed; {
+		add(t, l, 1, 2, 500, 1)
+	}
+	check(t, l.EndFlush(f, f.Sync()))
+	check(t, l.Flush())
+	lost := fileName(l.active.base, logSuffix)
+	l.Abandon()
+	check(t, fs.Lose(filepath.Join(testDir, lost)))
+	if _, _, err := Open(fs, testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+// The leader epoch lies outside the checksum. It is held against the history: in a read of a log that was closed, and in recovery.
+func TestCase3_ARottenLeaderEpochIsFound(t *testing.T) {
+	for _, bit := range []byte{1, 2, 4} { // epoch 5 becomes 4, 7 and 1
+		fs := newTestFS(t)
+		l, _ := mustOpen(t, fs, testConfig())
+		batches := add(t, l, 2, 2, 100, 3)
+		add(t, l, 3, 2, 100, 5)
+		add(t, l, 3, 2, 100, 8)
+		check(t, l.Checkpoint())
+		at := int64(len(batches[0])+len(batches[1])) + 15
+		add(t, l, 1, 2, 100, 8)
+		check(t, l.Flush())
+		crashed := fs.CrashClone()
+		check(t, l.Close())
+		path := filepath.Join(testDir, fileName(0, logSuffix))
+		for _, disk := range []*vfs.Mem{crashed, fs} {
+			check(t, disk.Flip(path, at, bit))
+		}
+		if _, _, err := Open(crashed, testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("bit %d: recovery: %v", bit, err)
+		}
+		findings, err := Verify(fs, testDir)
+		if err != nil || len(findings) == 0 || findings[0].Kind != KindDamage {
+			t.Errorf("bit %d: verify: %v, %v", bit, findings, err)
+		}
+		l, _ = mustOpen(t, fs, testConfig())
+		if s, err := l.View().Read(5, 1, l.End()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("bit %d: read: %d bytes, %v", bit, s.Len(), err)
+		}
+		if s, err := l.View().Read(0, 1, l.End()); err != nil || s.Len() == 0 {
+			t.Errorf("bit %d: read before it: %v", bit, err)
+		} else {
+			s.Release()
+		}
+		if _, _, _, err := l.View().OffsetForTimestamp(1005, l.End()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("bit %d: search by timestamp: %v", bit, err)
+		}
+		check(t, l.Close())
+	}
+}
+
+// A batch of an older epoch behind one of a newer is damage also where nothing but the batches is left.
+func TestLeaderEpochsNeverFallAlongALog(t *testing.T) {
+	c := chain{end: 100, epoch: record.NoEpoch}
+	for _, step := range []struct {
+		base  record.Offset
+		epoch record.LeaderEpoch
+		fits  bool
+	}{{0, 2, true}, {1, 2, true}, {2, 5, true}, {3, 4, false}, {3, 5, true}} {
+		if why := c.refuse(step.base, step.base+1, step.epoch); (why == "") != step.fits {
+			t.Fatalf("offset %d of epoch %d: %q", step.base, step.epoch, why)
+		}
+		if step.fits {
+			c.note(step.base+1, step.epoch)
+		}
+	}
+}
