@@ -361,6 +361,15 @@ func (k *Consumer) Positions() map[TopicPartition]Position {
 	return out
 }
 
+// Membership tells the consumer's id in its group and its member epoch, which rises with each assignment; "" and 0 without a group. The epoch is 0 until the group
+// has taken the consumer in, and when it has given it up. After Close they are what they were.
+func (k *Consumer) Membership() (memberID string, epoch int32) {
+	if k.member == nil {
+		return "", 0
+	}
+	return k.member.identity()
+}
+
 // add begins to read a partition. mu is held, or nobody else knows the consumer yet.
 func (k *Consumer) add(tp TopicPartition, id string, start Start) *partConsumer {
 	k.lastGen++

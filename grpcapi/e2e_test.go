@@ -380,6 +380,11 @@ func TestGroup_TwoMembersShareAndHandOver(t *testing.T) {
 	await(map[string]int{"a": 6})
 	b := join("b")
 	await(map[string]int{"a": 3, "b": 3})
+	aID, aEpoch := a.Membership()
+	bID, bEpoch := b.Membership()
+	if aID == "" || bID == "" || aID == bID || aEpoch < 1 || bEpoch < 2 {
+		t.Errorf("the members are %q with epoch %d and %q with epoch %d", aID, aEpoch, bID, bEpoch)
+	}
 	for i := range 60 {
 		if err := k.ProduceSync(within(t), &client.Record{Topic: "t", Key: []byte(fmt.Sprint(i)), Value: []byte(fmt.Sprint(i))}); err != nil {
 			t.Fatal(err)

@@ -133,7 +133,7 @@ func allCommitted(resp *kmsg.OffsetCommitResponse, want int) bool {
 	return n == want
 }
 
-// NativeMember gives a member of a native group. Its client tells neither its epoch nor where it begins: the first record of a partition says the latter.
+// NativeMember gives a member of a native group. Its client does not tell where it begins: the first record of a partition does.
 func (l *Load) NativeMember(group string, topics ...string) func(context.Context, *Client) {
 	return func(ctx context.Context, c *Client) {
 		c.lives(ctx, func(ctx context.Context) { c.nativeLife(ctx, group, topics) })
@@ -196,7 +196,7 @@ func (c *Client) nativeLife(ctx context.Context, group string, topics []string) 
 func (m *nativeMember) poll(ctx context.Context) {
 	once, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
-	e := m.Begin(history.Event{Kind: history.Poll, Group: m.group, Member: m.Name})
+	e := m.Begin(history.Event{Kind: history.Poll, Group: m.group})
 	records, err := m.consumer.Poll(once)
 	if err != nil && once.Err() == nil {
 		m.Counts.Note("native member", err)
@@ -210,9 +210,11 @@ func (m *nativeMember) poll(ctx context.Context) {
 	m.End(e, nil)
 }
 
-// follow takes what the group has changed, and writes what is owned when something new came or records of it came first.
+// follow takes what the group has changed, and writes what is owned when something new came or records of it came first. What is owned belongs to an epoch only
+// if the epoch is the same before and after: the client has a new one before it tells what came with it, and after it has told what went before it.
 func (m *nativeMember) follow(records []client.Record) {
 	changed := false
+	_, epoch := m.consumer.Membership()
 	for len(m.changes) > 0 {
 		c := <-m.changes
 		changed = true
@@ -245,7 +247,11 @@ func (m *nativeMember) follow(records []client.Record) {
 		}
 		now = append(now, history.Record{Topic: tp.Topic, Partition: tp.Partition, Offset: offset, Epoch: history.Unknown})
 	}
-	m.assigned(m.group, m.Name, 0, now)
+	id, after := m.consumer.Membership()
+	if after != epoch {
+		after = 0
+	}
+	m.assigned(m.group, id, after, now)
 }
 
 // commit stores where the member is.
@@ -254,7 +260,8 @@ func (m *nativeMember) commit(ctx context.Context) {
 		return
 	}
 	offsets := maps.Clone(m.next)
-	e := history.Event{Kind: history.Commit, Group: m.group, Member: m.Name}
+	e := history.Event{Kind: history.Commit, Group: m.group}
+	e.Member, e.Generation = m.consumer.Membership()
 	for tp, o := range offsets {
 		e.Records = append(e.Records, history.Record{Topic: tp.Topic, Partition: tp.Partition, Offset: o, Epoch: history.Unknown})
 	}
