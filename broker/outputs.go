@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,12 +17,15 @@ import (
 const (
 	alterBatch   = 2000            // ISR changes in one command
 	alterTimeout = 3 * time.Second // for one command; then every change in it counts as undecided
+	confirmRetry = time.Second     // before a confirmation of removals that failed is tried again
 )
 
 // outputs is what partitions ask of the rest of the broker. Its methods only note the wish; two goroutines act on them, so that no Runner waits.
 type outputs struct {
-	b    *Broker
-	wake chan struct{} // capacity 1
+	b       *Broker
+	propose func(context.Context, cluster.Command) (cluster.Result, error)
+	image   func() *cluster.Image
+	wake    chan struct{} // capacity 1
 
 	mu      sync.Mutex                                   // guards what follows
 	alters  map[cluster.TopicPartition]cluster.ISRChange // at most one per partition: a Replica has one proposal in flight
@@ -31,7 +35,7 @@ type outputs struct {
 
 func newOutputs(b *Broker) *outputs {
 	return &outputs{
-		b: b, wake: make(chan struct{}, 1), alters: map[cluster.TopicPartition]cluster.ISRChange{},
+		b: b, propose: b.propose, image: b.Image, wake: make(chan struct{}, 1), alters: map[cluster.TopicPartition]cluster.ISRChange{},
 		removed: map[cluster.Tombstone]struct{}{}, offline: map[cluster.TopicPartition]struct{}{},
 	}
 }
@@ -93,11 +97,18 @@ func (o *outputs) note(f func()) {
 
 // run proposes what was noted until ctx ends. One command is under way at a time; wishes gather meanwhile.
 func (o *outputs) run(ctx context.Context) {
+	retry := time.NewTimer(confirmRetry)
+	retry.Stop()
+	defer retry.Stop()
+	var failed []cluster.Tombstone
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-o.wake:
+		case <-retry.C:
+			o.Removed(o.standing(failed))
+			failed = nil
 		}
 		for ctx.Err() == nil {
 			changes, tombstones := o.take()
@@ -105,7 +116,10 @@ func (o *outputs) run(ctx context.Context) {
 				break
 			}
 			o.alter(ctx, changes)
-			o.confirm(ctx, tombstones)
+			if !o.confirm(ctx, tombstones) {
+				failed = append(failed, tombstones...)
+				retry.Reset(confirmRetry)
+			}
 		}
 	}
 }
@@ -153,14 +167,22 @@ func (o *outputs) alter(ctx context.Context, changes []cluster.ISRChange) {
 	}
 }
 
-// confirm tells the controller that replicas are gone. A failure costs nothing: the tombstone stays in the metadata and is reported again.
-func (o *outputs) confirm(ctx context.Context, tombstones []cluster.Tombstone) {
+// confirm tells the controller that replicas are gone, and reports whether it knows.
+func (o *outputs) confirm(ctx context.Context, tombstones []cluster.Tombstone) bool {
 	if len(tombstones) == 0 {
-		return
+		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, alterTimeout)
 	defer cancel()
-	if _, err := o.b.propose(ctx, cluster.ConfirmRemoved{Tombstones: tombstones}); err != nil {
+	_, err := o.propose(ctx, cluster.ConfirmRemoved{Tombstones: tombstones})
+	if err != nil {
 		o.b.log.Info("removal of replicas is not confirmed yet", slog.Any("error", err))
 	}
+	return err == nil
+}
+
+// standing are those of some tombstones that the metadata still has: what failed may have been done.
+func (o *outputs) standing(tombstones []cluster.Tombstone) []cluster.Tombstone {
+	image := o.image()
+	return slices.DeleteFunc(tombstones, func(t cluster.Tombstone) bool { return !image.HasTombstone(t) })
 }

@@ -18,6 +18,7 @@ const (
 	heartbeatEvery = 250 * time.Millisecond
 	contactLease   = time.Second
 	alterTimeout   = time.Second
+	confirmRetry   = time.Second
 	// flushPoll is how often somebody looks whether a flush or a turn is over.
 	flushPoll = time.Millisecond
 	// wallStartMs is the wall clock at the virtual time 0.

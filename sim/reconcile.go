@@ -174,10 +174,17 @@ func (b *broker) forget(gone *replica) {
 	b.parts = slices.DeleteFunc(b.parts, func(r *replica) bool { return r == gone })
 }
 
-// Removed implements partition.Outputs: the controller is told once. If that is lost, the tombstone stays until the broker's next start.
+// Removed implements partition.Outputs: the controller is told, and told again while the metadata has the tombstones.
 func (b *broker) Removed(tombstones []cluster.Tombstone) {
-	cmd := cluster.ConfirmRemoved{Tombstones: slices.Clone(tombstones)}
+	if len(tombstones) == 0 {
+		return
+	}
+	tombstones = slices.Clone(tombstones)
+	cmd := cluster.ConfirmRemoved{Tombstones: tombstones}
 	b.w.net.send(b.node(), controllerNode, func() { b.w.meta.propose(cmd, nil) })
+	b.later(confirmRetry, func() {
+		b.Removed(slices.DeleteFunc(slices.Clone(tombstones), func(t cluster.Tombstone) bool { return !b.image.HasTombstone(t) }))
+	})
 }
 
 // Parked implements partition.Outputs. Only a Manager calls it.

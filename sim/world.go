@@ -213,6 +213,11 @@ func (w *World) unsettled() string {
 	if waits := w.load.behind(); waits != "" {
 		return waits
 	}
+	for _, b := range w.brokers {
+		for t := range w.meta.state.Image().TombstonesIn(b.dir) {
+			return fmt.Sprintf("broker %d has not removed its replica of %s", b.id, w.named(t.Partition))
+		}
+	}
 	return w.groups.unsettled()
 }
 
