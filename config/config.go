@@ -118,8 +118,9 @@ func (c Config) DefaultReplicationFactor() int16 {
 	return 1
 }
 
-// minSessionTimeout is above the lease of one second that a broker takes from an answered heartbeat: a fenced broker must know that it is.
-const minSessionTimeout = 1100 * time.Millisecond
+// beyondLease is above the lease of one second that a broker takes from an answered heartbeat: a broker that is fenced, or that a new leader takes out of the
+// in-sync set, must know that it does not lead any more.
+const beyondLease = 1100 * time.Millisecond
 
 // Validate reports everything that is wrong at once, each with what to do.
 func (c Config) Validate() error {
@@ -180,8 +181,8 @@ func (c Config) Validate() error {
 		got time.Duration
 		min time.Duration
 	}{
-		{"storage.retention-check", c.Storage.RetentionCheck, time.Second}, {"replica.lag-max", c.Replica.LagMax, 500 * time.Millisecond},
-		{"session.heartbeat", c.Session.Heartbeat, 20 * time.Millisecond}, {"session.timeout", c.Session.Timeout, max(minSessionTimeout, 2*c.Session.Heartbeat)},
+		{"storage.retention-check", c.Storage.RetentionCheck, time.Second}, {"replica.lag-max", c.Replica.LagMax, beyondLease},
+		{"session.heartbeat", c.Session.Heartbeat, 20 * time.Millisecond}, {"session.timeout", c.Session.Timeout, max(beyondLease, 2*c.Session.Heartbeat)},
 		{"group.offsets-retention", c.Group.OffsetsRetention, time.Second},
 	} {
 		if d.got < d.min {

@@ -21,7 +21,8 @@ type node struct {
 	raft     *raft.Raft
 	trans    *transport
 	proposer *proposer
-	once     sync.Once // of halt
+	failure  func() error // of the store
+	once     sync.Once    // of halt
 	stopped  raft.Future
 }
 
@@ -61,7 +62,7 @@ func (c *Controller) startNode(configuration *raft.Configuration) error {
 		_ = trans.Close()
 		return fmt.Errorf("controller: start Raft: %w", err)
 	}
-	n := &node{raft: r, trans: trans, proposer: newProposer(r)}
+	n := &node{raft: r, trans: trans, proposer: newProposer(r), failure: c.store.failure}
 	c.node.Store(n)
 	if c.store.failure() != nil { // before there was a node to halt
 		n.halt()
@@ -90,10 +91,27 @@ func (n *node) halt() {
 	})
 }
 
-// close stops Raft and waits for it.
+// haltPatience is how long the end of Raft's goroutines is waited for after a failure of the store.
+const haltPatience = time.Second
+
+// close stops Raft and waits for it; not for ever where the store has failed. The goroutine of Raft's that met the failure ended there, without telling another
+// that may wait for it: the sender of a pipeline leaves the reader of its answers behind. Such a one touches nothing any more.
 func (n *node) close() {
 	n.halt()
-	_ = n.stopped.Error() // it always returns nil, and closes the transport
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = n.stopped.Error() // it always returns nil, and closes the transport
+	}()
+	var patience <-chan time.Time
+	if n.failure() != nil {
+		patience = time.After(haltPatience)
+	}
+	select {
+	case <-ended:
+	case <-patience:
+		_ = n.trans.Close()
+	}
 	n.proposer.close()
 }
 

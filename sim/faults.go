@@ -63,7 +63,7 @@ func faultKinds() []faultKind {
 func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	m := mixture{
 		brokers: 3 + s.rng.IntN(3),
-		lagMax:  s.between(400*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
+		lagMax:  s.between(1100*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
 		weights: make([]int, len(kinds)), faultTime: cmp.Or(opts.FaultTime, faultTime),
 	}
 	m.brokers = cmp.Or(opts.Brokers, m.brokers)
