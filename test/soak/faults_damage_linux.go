@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
+
+	"github.com/moldau-log/moldau/test/soak/load"
 )
 
 // crashLoop starts a broker and kills it, or cuts its power, again and again, most often before it has come up.
@@ -62,9 +67,61 @@ func bitFlip(ctx context.Context, n *nemesis, f *fault) error {
 		if err := b.terminate(); err != nil {
 			return err
 		}
-		return errors.Join(os.Rename(dir, filepath.Join(b.Data(), "damaged-"+filepath.Base(dir))), b.up())
+		err := os.Rename(dir, filepath.Join(b.Data(), fmt.Sprintf("damaged-%d-%s", n.op, filepath.Base(dir))))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // the topic has been deleted, or the replica has moved
+		}
+		return errors.Join(err, b.up())
 	}
-	return b.up()
+	if err := b.up(); err != nil {
+		return err
+	}
+	return n.lookAt(ctx, b, filepath.Base(dir))
+}
+
+// lookPatience bounds each step of lookAt.
+const lookPatience = 8 * time.Second
+
+// lookAt has a broker lead the partition of a directory, if it can, and reads it from its start. Whatever is refused meanwhile is right; the history has what was read.
+func (n *nemesis) lookAt(ctx context.Context, b *node, dir string) error {
+	names, err := n.topicIDs()
+	if err != nil {
+		return err
+	}
+	id, number, _ := cutLast(dir, "-")
+	p, err := strconv.ParseInt(number, 10, 32)
+	if names[id] == "" || err != nil {
+		return err // its topic has been deleted
+	}
+	_, _ = n.cluster.awaitHealthy(ctx, lookPatience) // it may not become healthy
+	places, err := n.cluster.places(ctx)
+	if err != nil {
+		return err
+	}
+	for _, at := range places {
+		if at.topic != names[id] || at.GetPartition() != int32(p) {
+			continue
+		}
+		if i := slices.Index(at.GetReplicas(), int32(b.ID)); i > 0 {
+			if err := n.cluster.reassignTo(ctx, at, rotated(at.GetReplicas(), i)); err != nil {
+				n.load.Counts.Note("reassign", err)
+			}
+		}
+		if err := n.cluster.elect(ctx); err != nil {
+			n.load.Counts.Note("elect", err)
+		}
+		once, cancel := context.WithTimeout(ctx, lookPatience)
+		defer cancel()
+		end, err := n.cluster.latest(once, at)
+		if err == nil {
+			ends := load.Ends{{Topic: at.topic, Partition: at.GetPartition()}: end}
+			err = n.load.DrainNative(once, fmt.Sprint("look-", n.op), int32(b.ID), ends)
+		}
+		if err != nil {
+			n.load.Counts.Note("a damaged replica", err)
+		}
+	}
+	return nil
 }
 
 // flip changes one byte of one segment of one replica below a data directory, and says which replica.
