@@ -21,7 +21,8 @@ const (
 	shortLife     = 3 * time.Second
 	longLife      = 20 * time.Second
 	memberSession = 6 * time.Second
-	commitEvery   = 3 // one poll in so many, on average, is followed by a commit
+	commitEvery   = 3                      // one poll in so many, on average, is followed by a commit
+	givingUp      = 400 * time.Millisecond // how long a native member takes to give up a partition; nobody may have it meanwhile
 )
 
 // memberPatience bounds a poll or a commit of a member.
@@ -165,6 +166,9 @@ func (c *Client) nativeLife(ctx context.Context, group string, topics []string) 
 	m := &nativeMember{Client: c, group: group, changes: make(chan change, maxChanges), owned: map[client.TopicPartition]bool{}, next: map[client.TopicPartition]int64{}}
 	tell := func(gone bool) func(context.Context, []client.TopicPartition) {
 		return func(ctx context.Context, tps []client.TopicPartition) {
+			if gone {
+				wait(ctx, givingUp)
+			}
 			select {
 			case m.changes <- change{slices.Clone(tps), gone}:
 			case <-ctx.Done():

@@ -74,24 +74,18 @@ func (c *Client) askCommitted(ctx context.Context, cl *client.Client, group stri
 	c.End(e, err)
 }
 
-// askOwners asks who owns what in a group. It stands in the history as if each member had said so itself, under a name that only says which member it is.
+// askOwners asks who owns what in a group, what is still to be given up included. One answer is one moment: it stands in the history as a generation of its own, of a
+// group of its own, in which each member has said so itself.
 func (c *Client) askOwners(ctx context.Context, cl *client.Client, group string) {
 	resp, err := cl.DescribeGroups(ctx, &moldauv1.DescribeGroupsRequest{Groups: []string{group}})
 	if err != nil || len(resp.GetGroups()) != 1 || resp.GetGroups()[0].GetError() != nil {
 		return
 	}
-	g := resp.GetGroups()[0]
-	if g.GetType() == moldauv1.GroupType_GROUP_TYPE_CLASSIC && g.GetState() != "stable" {
-		return // the generation is new already, and what is assigned may be that of the one before
-	}
-	for _, m := range g.GetMembers() {
-		generation := m.GetMemberEpoch()
-		if g.GetType() == moldauv1.GroupType_GROUP_TYPE_CLASSIC {
-			generation = g.GetEpoch()
-		}
-		e := history.Event{Client: "described-" + m.GetMemberId(), Op: c.ops.Add(1), Type: history.OK, Time: history.Now(),
-			Kind: history.Assign, Group: group, Member: m.GetMemberId(), Generation: generation}
-		for _, tp := range m.GetAssigned() {
+	moment := int32(c.ops.Add(1))
+	for _, m := range resp.GetGroups()[0].GetMembers() {
+		e := history.Event{Client: c.Name + "-of-" + m.GetMemberId(), Op: int64(moment), Type: history.OK, Time: history.Now(),
+			Kind: history.Assign, Group: c.Name + " of " + group, Member: m.GetMemberId(), Generation: moment}
+		for _, tp := range append(m.GetAssigned(), m.GetRevoking()...) {
 			e.Records = append(e.Records, history.Record{Topic: tp.GetTopic(), Partition: tp.GetPartition(), Offset: history.Kept, Epoch: history.Unknown})
 		}
 		c.rec.Write(e)
