@@ -82,11 +82,14 @@ func (c *Counts) Losses() int64 {
 	return n
 }
 
-// short is the constant part of an error's text, as far as it can be told.
+// short is the constant part of an error's text, as far as it can be told, in one line.
 func short(err error) string {
 	text := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
+		switch {
+		case r >= '0' && r <= '9':
 			return -1
+		case r < ' ':
+			return ' '
 		}
 		return r
 	}, err.Error())
