@@ -35,6 +35,8 @@ func newClusterRecover(a *app) *cobra.Command {
    With --backup FILE it takes the metadata from a backup instead; the Raft files must have been moved away first.
 3. On each other broker that is left: --rejoin --execute makes it forget its votes and join again. It keeps its records.
 4. Start the brokers. More voters follow by themselves.
+5. cluster partitions --unhealthy shows the partitions that stay without a leader, because only lost brokers were sure to have all of their records: cluster elect --unclean takes a
+   replica that is left.
 
 The lost brokers must never run again with their old directories, or the cluster splits in two. No record is touched.`,
 		Example: "  moldau cluster recover --data /var/lib/moldau\n  moldau cluster recover --data /var/lib/moldau --advertise-peer broker-1:9093 --execute\n" +
