@@ -24,7 +24,7 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 		c.fail("I9: the watermark of leader %d of %s falls from %d to %d", r.b.id, c.w.named(r.tp), before.HighWatermark, now.HighWatermark)
 	}
 	if now.LogStart != before.LogStart {
-		c.startMoved(r, before, leads, goesOn)
+		c.startMoved(r, before, goesOn)
 	}
 	if leads && now.LogStart < r.told.LogStart {
 		c.fail("I1: broker %d leads %s from %d on, records below %d were deleted (case 65)", r.b.id, c.w.named(r.tp), now.LogStart, r.told.LogStart)
@@ -49,7 +49,7 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 }
 
 // startMoved checks that records went only where they may go: below a committed log start, or by retention, which a leader decides and others follow.
-func (c *checker) startMoved(r *replica, before *partition.Status, leads, goesOn bool) {
+func (c *checker) startMoved(r *replica, before *partition.Status, goesOn bool) {
 	l, now := c.ledgers[r.tp], &r.at
 	c.w.note("start", int64(r.b.id), c.w.key(r.tp), int64(before.LogStart), int64(now.LogStart))
 	switch {
@@ -57,39 +57,45 @@ func (c *checker) startMoved(r *replica, before *partition.Status, leads, goesOn
 		c.fail("I9: the log start of leader %d of %s goes back from %d to %d", r.b.id, c.w.named(r.tp), before.LogStart, now.LogStart)
 	case now.LogStart <= l.start:
 		// somebody has deleted that before
-	case !leads && before.Role != partition.RoleLeader: // one that was deposed in this turn may have decided before it knew
+	case !r.led: // one that was deposed in this turn may have decided before it knew
 		c.fail("I1: broker %d has deleted %s up to %d, the leaders up to %d", r.b.id, c.w.named(r.tp), now.LogStart, l.start)
 	case now.LogStart > now.HighWatermark:
 		c.fail("I1: leader %d of %s deletes up to %d, above its watermark %d", r.b.id, c.w.named(r.tp), now.LogStart, now.HighWatermark)
 	default:
-		c.retained(r, before.LogStart)
+		c.retained(r, before.LogStart, before.SizeBytes)
 		l.start = now.LogStart
 	}
 }
 
-// retained checks that retention has deleted only what a topic does not keep.
-func (c *checker) retained(r *replica, from record.Offset) {
+// retained checks that retention has deleted only what a topic does not keep, of a log that began at from and had that size.
+func (c *checker) retained(r *replica, from record.Offset, size int64) {
 	l := c.ledgers[r.tp]
 	c.w.cov.Retentions++
-	newest := int64(0)
-	for at := from; at < r.at.LogStart && int(at) < len(l.slots); at++ {
-		if s := l.slots[at]; s.known {
-			newest = max(newest, c.values[s.value].sentMs)
+	// Segment after segment goes for its size or its age. Timestamps do not rise with the offsets: retries are late.
+	sent := func(from record.Offset) (newest int64) {
+		for at := from; at < r.at.LogStart && int(at) < len(l.slots); at++ {
+			if s := l.slots[at]; s.known {
+				newest = max(newest, c.values[s.value].sentMs)
+			}
 		}
+		return newest
 	}
-	for _, image := range []*cluster.Image{r.image, r.imageBefore} { // the configuration may have changed in this turn
-		if image == nil {
-			continue
-		}
+	newest := sent(from)
+	var kept []string
+	for _, image := range r.images { // the configuration may have changed in this turn
 		topic, _ := image.Topic(r.tp.Topic)
 		config := image.TopicConfig(topic)
+		kept = append(kept, fmt.Sprintf("%d bytes or %s", config.RetentionBytes, config.RetentionAge))
 		big := config.RetentionBytes >= 0 && r.at.SizeBytes >= config.RetentionBytes
-		old := config.RetentionAge >= 0 && newest < r.b.WallMs()-config.RetentionAge.Milliseconds()
-		if big || old {
+		oldest := r.b.WallMs() - config.RetentionAge.Milliseconds()
+		old := config.RetentionAge >= 0 && newest < oldest
+		mixed := config.RetentionAge >= 0 && config.RetentionBytes >= 0 && size >= config.RetentionBytes && sent(r.at.LogStart-1) < oldest
+		if big || old || mixed {
 			return
 		}
 	}
-	c.fail("I1: leader %d of %s has deleted %d to %d, sent until %d ms; %d bytes are left", r.b.id, c.w.named(r.tp), from, r.at.LogStart, newest, r.at.SizeBytes)
+	c.fail("I1: leader %d of %s has deleted %d to %d, sent until %d ms, at %d; %d bytes are left; it keeps %v",
+		r.b.id, c.w.named(r.tp), from, r.at.LogStart, newest, r.b.WallMs(), r.at.SizeBytes, kept)
 }
 
 // onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it.

@@ -11,6 +11,8 @@ type Coverage struct {
 	Operations      int // produce and fetch requests of clients
 	Acknowledged    int
 	Retries         int // produce requests sent again
+	Pipelined       int // batches that came behind others in flight
+	SequenceWraps   int // from 2^31-1 to 0
 	Duplicates      int // of those, answered from memory
 	Reads           int // answers with records
 	OutOfRange      int // answers to who asks for deleted records

@@ -1,6 +1,9 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // floorSeeds is how many histories a floor is for: the bounded set of the short suite.
 const floorSeeds = 100
@@ -37,7 +40,7 @@ func floors() []floor {
 		{"ISR proposals of unknown outcome", func(c *Coverage) int { return c.AltersUnknown }, 10},
 		{"broken streams", func(c *Coverage) int { return c.StreamsBroken }, 400},
 		{"overruns", func(c *Coverage) int { return c.Overruns }, 60},
-	}, append(groupFloors(), adminFloors()...)...)
+	}, slices.Concat(groupFloors(), adminFloors(), pipelineFloors())...)
 }
 
 // BelowFloor lists what a number of whole histories, with everything in them, has seen too little of to prove anything.

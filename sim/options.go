@@ -32,6 +32,7 @@ const (
 	partConsumers = "consumers" // of leaders
 	partFollowers = "followers" // consumers of any replica
 	partAskers    = "askers"    // of the latest offset
+	partPipelines = "pipelines" // producers with several batches in flight
 	partGroups    = "groups"    // consumer groups
 	partChurn     = "churn"     // members that come, go and stop
 	partAdmins    = "admins"    // who reset and delete groups and offsets
@@ -39,7 +40,7 @@ const (
 
 // workloadParts lists the parts of the workload by name.
 func workloadParts() []string {
-	return []string{partCareless, partConsumers, partFollowers, partAskers, partGroups, partChurn, partAdmins}
+	return []string{partCareless, partConsumers, partFollowers, partAskers, partPipelines, partGroups, partChurn, partAdmins}
 }
 
 // Names lists what Options.Without can name: kinds of faults, then parts of the workload.

@@ -22,11 +22,11 @@ type replica struct {
 	acks    []replication.FollowerAck // the newest of each follower
 	turning bool
 	armed   time.Duration // for when a tick is scheduled, 0 for none
-	// told is what the metadata last said here, image where it said so.
-	told  *cluster.Partition
-	image *cluster.Image
-	// imageBefore is image as of the turn before.
-	imageBefore *cluster.Image
+	// told is what the metadata last said here, images where it said so: in the turn before, and in this one.
+	told   *cluster.Partition
+	images []*cluster.Image
+	// led says that it led in some moment of this turn.
+	led bool
 	// halted replicas take part in nothing any more: they are about to be closed, and then closed.
 	halted, closed bool
 
@@ -70,9 +70,10 @@ func (r *replica) ack(a replication.FollowerAck) {
 func (r *replica) inform(image *cluster.Image) {
 	r.post(func() {
 		if state, ok := image.Partition(r.tp); ok {
-			r.told, r.image = state, image
+			r.told, r.images = state, append(r.images, image)
 		}
 		r.Inform(image)
+		r.led = r.led || r.Status().Role == partition.RoleLeader
 	})
 }
 
@@ -100,7 +101,7 @@ func (r *replica) atRest() bool { return r.halted && !r.turning && !r.Flushing()
 // turn takes everything from the inbox.
 func (r *replica) turn() {
 	r.turning = false
-	r.imageBefore = r.image
+	r.images, r.led = r.images[max(0, len(r.images)-1):], r.at.Role == partition.RoleLeader
 	inbox, acks := r.inbox, r.acks
 	r.inbox, r.acks = nil, nil
 	r.Begin(r.b.Now(), r.b.WallMs())

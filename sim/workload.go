@@ -25,6 +25,7 @@ const (
 type workload struct {
 	w         *World
 	producers []*producer
+	pipelines []*pipeline
 	consumers []*consumer
 	stopping  bool
 	clients   int
@@ -50,7 +51,13 @@ func (l *workload) attend(tp cluster.TopicPartition) {
 		l.producers = append(l.producers, p)
 		start(p.next)
 	}
-	for range producersEach {
+	for i := range producersEach {
+		if i > 0 && w.chance(500) && !w.opts.without(partPipelines) {
+			p := l.newPipeline(tp)
+			l.pipelines = append(l.pipelines, p)
+			start(p.start)
+			continue
+		}
 		l.nextPID++
 		add(&producer{pid: l.nextPID, acks: partition.AcksISR})
 	}
@@ -95,6 +102,11 @@ func (l *workload) unfinished() string {
 	for _, p := range l.producers {
 		if p.op != nil && !p.to.ended() {
 			return fmt.Sprintf("producer %d waits for %s: %s", p.pid, l.w.named(p.tp), p.last)
+		}
+	}
+	for _, p := range l.pipelines {
+		if waits := p.waits(); waits != "" {
+			return waits
 		}
 	}
 	return ""
@@ -195,21 +207,21 @@ func (p *producer) next() {
 	}
 	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked}
 	p.op.first = w.check.newValues(p, p.op.count)
-	p.op.batch = p.build()
+	p.op.batch = p.encode(p.op, p.seq)
 	p.to.ledger().inFlight++
 	p.send()
 }
 
-// build encodes the batch of the present operation. The value of a record is its number, and padding.
-func (p *producer) build() []byte {
+// encode makes the batch of an operation. The value of a record is its number, and padding.
+func (p *producer) encode(op *operation, seq record.Sequence) []byte {
 	w := p.l.w
-	o := record.BuilderOptions{ProducerID: p.pid, BaseSequence: p.seq}
+	o := record.BuilderOptions{ProducerID: p.pid, BaseSequence: seq}
 	if w.opts.Plant == PlantForgetsSequence {
 		o = record.BuilderOptions{}
 	}
 	b := record.NewBuilder(o)
-	for i := range p.op.count {
-		value := strconv.FormatInt(p.op.first+i, 10) + ":" + strings.Repeat("x", w.rng.IntN(300))
+	for i := range op.count {
+		value := strconv.FormatInt(op.first+i, 10) + ":" + strings.Repeat("x", w.rng.IntN(300))
 		b.Append(wallStartMs+w.now.Milliseconds(), nil, []byte(value), nil)
 	}
 	batch, err := b.Build()
@@ -276,12 +288,14 @@ func (p *producer) answered(res partition.ProduceResult) {
 	w, op := p.l.w, p.op
 	w.note("produced", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset))
 	p.last = res.Code.String()
-	switch res.Code {
-	case cluster.CodeNone:
+	switch {
+	case res.Code == cluster.CodeNone:
 		p.acknowledged(res.BaseOffset)
+		if p.pid > 0 {
+			p.seq = p.seq.Next(int32(op.count))
+		}
 		p.done()
-	case cluster.CodeNotLeader, cluster.CodeFencedLeaderEpoch, cluster.CodeUnknownLeaderEpoch, cluster.CodeNotEnoughReplicas, cluster.CodeNotEnoughReplicasAfter,
-		cluster.CodeTimedOut, cluster.CodeStorage, cluster.CodeOverloaded, cluster.CodeShuttingDown, cluster.CodeUnknownTopic:
+	case retriable(res.Code):
 		if p.careless && res.BaseOffset < 0 {
 			w.check.refused(op.first, op.count)
 		}
@@ -290,6 +304,16 @@ func (p *producer) answered(res partition.ProduceResult) {
 		// With one batch in flight, and every earlier one acknowledged, a gap or an unknown producer means that something acknowledged is gone.
 		w.check.fail("I1: producer %d of %s is answered %s for sequence %d", p.pid, w.named(p.tp), res.Code, p.seq)
 	}
+}
+
+// retriable reports whether a client asks again after that answer.
+func retriable(code cluster.Code) bool {
+	switch code {
+	case cluster.CodeNotLeader, cluster.CodeFencedLeaderEpoch, cluster.CodeUnknownLeaderEpoch, cluster.CodeNotEnoughReplicas, cluster.CodeNotEnoughReplicasAfter,
+		cluster.CodeTimedOut, cluster.CodeStorage, cluster.CodeOverloaded, cluster.CodeShuttingDown, cluster.CodeUnknownTopic:
+		return true
+	}
+	return false
 }
 
 func (p *producer) acknowledged(base record.Offset) {
@@ -302,9 +326,6 @@ func (p *producer) acknowledged(base record.Offset) {
 		w.check.fail("I3: %d of %s is at %d, below %d that was acknowledged before it was sent", op.first, w.named(p.tp), base, op.floor)
 	}
 	w.check.acknowledged(p.tp, base, op.first, op.count)
-	if p.pid > 0 {
-		p.seq = p.seq.Next(int32(op.count))
-	}
 	end := base + record.Offset(op.count)
 	p.to.ledger().acked = max(p.to.ledger().acked, end)
 }

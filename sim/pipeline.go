@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/record"
+)
+
+// maxInFlight is how many batches an idempotent producer may have in flight, as clients have.
+const maxInFlight = 5
+
+// pipeline is an idempotent producer with several batches in flight on one connection (case 68). When one of them fails it gives the connection up, and
+// sends everything that is not acknowledged again on another, in order.
+type pipeline struct {
+	producer
+	depth int
+	ops   []*operation // in the order of their sequences, from the first that is not acknowledged on
+	conn  *connection  // nil while it waits to open another
+	opens int
+}
+
+// connection is a way to a broker and back that keeps the order. What was sent on one that the client has given up may still arrive.
+type connection struct {
+	to   *broker
+	life int           // of the broker that has accepted it, 0 for none yet
+	last time.Duration // arrival of the newest request
+	back time.Duration // and of the newest answer: both ways keep their order
+	dead bool          // nothing comes through any more
+}
+
+// newPipeline makes a producer; some are near the end of the sequence numbers (case 71).
+func (l *workload) newPipeline(tp cluster.TopicPartition) *pipeline {
+	l.nextPID++
+	p := &pipeline{producer: producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp)}, depth: 2 + l.w.rng.IntN(maxInFlight-1)}
+	if l.w.chance(300) {
+		p.seq = record.Sequence(math.MaxInt32 - l.w.rng.Int32N(60))
+	}
+	return p
+}
+
+// start opens the first connection and begins to produce.
+func (p *pipeline) start() {
+	p.open()
+	p.next()
+}
+
+// next adds a batch, unless enough are in flight, and schedules the next.
+func (p *pipeline) next() {
+	w := p.l.w
+	if p.l.stopping || p.to.ended() {
+		return
+	}
+	w.after(w.between(time.Millisecond, 40*time.Millisecond), p.next)
+	if p.conn == nil || len(p.ops) >= p.depth {
+		return
+	}
+	op := &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked}
+	op.first = w.check.newValues(&p.producer, op.count)
+	op.batch = p.encode(op, p.seq)
+	was := p.seq
+	if p.seq = was.Next(int32(op.count)); p.seq < was {
+		w.cov.SequenceWraps++
+	}
+	p.ops = append(p.ops, op)
+	if len(p.ops) > 1 {
+		w.cov.Pipelined++
+	}
+	p.to.ledger().inFlight++
+	p.send(op)
+}
+
+// open makes a connection to whom the producer takes for the leader and sends what is not acknowledged.
+func (p *pipeline) open() {
+	p.conn = &connection{to: p.to.leader}
+	p.opens++
+	for _, op := range p.ops {
+		if op.attempts++; op.attempts > 1 {
+			p.l.w.cov.Retries++
+		}
+		p.send(op)
+	}
+}
+
+// send puts a batch onto the connection, behind everything that was sent on it before.
+func (p *pipeline) send(op *operation) {
+	w, conn := p.l.w, p.conn
+	w.cov.Operations++
+	way := direction{p.node, conn.to.node()}
+	conn.dead = conn.dead || w.net.cut[way] || w.chance(w.net.loss)
+	conn.last = max(conn.last+1, w.now+w.net.delay())
+	deadline := w.between(300*time.Millisecond, answerTimeout)
+	w.at(conn.last, func() {
+		if conn.dead = conn.dead || w.net.cut[way]; conn.dead || !p.accepted(conn) {
+			return
+		}
+		b := conn.to
+		b.do(func() {
+			b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, w.now+deadline, func(res partition.ProduceResult) {
+				p.answer(conn, op, res)
+			})
+		})
+	})
+	w.after(answerTimeout+500*time.Millisecond, func() { p.failed(conn, op, "no answer") })
+}
+
+// answer takes an answer back to the client. One that is lost takes the connection with it.
+func (p *pipeline) answer(conn *connection, op *operation, res partition.ProduceResult) {
+	w := p.l.w
+	way := direction{conn.to.node(), p.node}
+	conn.dead = conn.dead || w.net.cut[way] || w.chance(w.net.loss)
+	conn.back = max(conn.back+1, w.now+w.net.delay())
+	w.at(conn.back, func() {
+		if conn.dead = conn.dead || w.net.cut[way]; !conn.dead {
+			p.answeredOn(conn, op, res)
+		}
+	})
+}
+
+// accepted reports whether the broker has, or now takes, the connection.
+func (p *pipeline) accepted(conn *connection) bool {
+	w, b := p.l.w, conn.to
+	reset := func() {
+		conn.dead = true
+		if w.chance(800) {
+			w.net.send(b.node(), p.node, func() { p.broken(conn, "connection lost") })
+		}
+	}
+	switch {
+	case !b.up || conn.life != 0 && conn.life != b.life:
+		reset()
+		return false
+	case conn.life == 0:
+		conn.life = b.life
+		b.hangUp = append(b.hangUp, reset)
+	}
+	return true
+}
+
+// failed gives the connection up if that batch is still waited for on it.
+func (p *pipeline) failed(conn *connection, op *operation, why string) {
+	if slices.Contains(p.ops, op) {
+		p.broken(conn, why)
+	}
+}
+
+// broken gives a connection up and opens another one soon.
+func (p *pipeline) broken(conn *connection, why string) {
+	if p.conn != conn {
+		return
+	}
+	w := p.l.w
+	p.conn, p.last = nil, why
+	p.to.refresh()
+	w.after(w.between(20*time.Millisecond, 150*time.Millisecond), func() {
+		if !p.to.ended() {
+			p.open()
+		}
+	})
+}
+
+// answeredOn takes the answer to a batch.
+func (p *pipeline) answeredOn(conn *connection, op *operation, res partition.ProduceResult) {
+	w := p.l.w
+	at := slices.Index(p.ops, op)
+	if p.conn != conn || at < 0 {
+		return
+	}
+	w.note("pipelined", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset))
+	if res.Code == cluster.CodeNone {
+		p.op = op
+		p.acknowledged(res.BaseOffset)
+		p.op = nil
+		p.to.ledger().inFlight--
+		p.ops = slices.Delete(p.ops, at, at+1)
+		return
+	}
+	if !retriable(res.Code) && at == 0 {
+		// Everything before it is acknowledged, so a gap means that something of that is gone, and a duplicate that something behind it came first.
+		w.check.fail("I1: pipelined producer %d of %s is answered %s for %d, the first that is not acknowledged", p.pid, w.named(p.tp), res.Code, op.first)
+		return
+	}
+	p.broken(conn, res.Code.String())
+}
+
+// waits says what a producer still waits for, empty for nothing.
+func (p *pipeline) waits() string {
+	if len(p.ops) == 0 || p.to.ended() {
+		return ""
+	}
+	return fmt.Sprintf("pipelined producer %d waits for %s: %s", p.pid, p.l.w.named(p.tp), p.last)
+}
+
+// pipelineFloors are the floors of what producers with several batches in flight do.
+func pipelineFloors() []floor {
+	return []floor{
+		{"batches behind others in flight", func(c *Coverage) int { return c.Pipelined }, 4000},
+		{"wraps of sequence numbers", func(c *Coverage) int { return c.SequenceWraps }, 20},
+	}
+}
