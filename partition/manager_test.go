@@ -306,6 +306,18 @@ func TestRetention_MovesTheLogStart(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 10)
 }
 
+// A leader that was deposed and has not heard of it lacks what its successor has: it must not tell a producer that its sequence is wrong, which ends it.
+func TestCase46_ALeaderWithoutALeaseCallsNoSequenceWrong(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	k.topic(1, 1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}, id: 4}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	later := sent{values: []string{"c"}, id: 4, seq: 2}
+	k.checkProduced(k.produce(later.bytes(t), AcksISR), cluster.CodeOutOfOrderSequence, -1)
+	k.clock.pass(2 * time.Hour) // the lease of the kit is an hour
+	k.checkProduced(k.produce(later.bytes(t), AcksISR), cluster.CodeNotLeader, -1)
+	k.checkProduced(k.produce(sent{values: []string{"b"}, id: 4, seq: 1}.bytes(t), AcksISR), cluster.CodeNone, 1) // the in-sync set decides for itself
+}
+
 // What is left of a batch in which DeleteRecords ended must not come again by a retry, whoever restarted meanwhile.
 func TestCase66_ARetryOfABatchAroundTheLogStart(t *testing.T) {
 	disk := vfs.NewMem()

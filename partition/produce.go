@@ -47,6 +47,11 @@ func (p *Partition) Produce(req ProduceRequest, done *Completion) {
 			v.original = nil
 		}
 		if v.code != cluster.CodeNone {
+			if (v.code == cluster.CodeOutOfOrderSequence || v.code == cluster.CodeDuplicateSequence) && p.now >= p.env.lease() {
+				// Another may lead by now and have what is missing here: nobody is to give up for that, or to take it for stored.
+				p.refuse(id, cluster.CodeNotLeader, "the controller has not confirmed this leader lately")
+				return
+			}
 			p.refuse(id, v.code, "")
 			return
 		}

@@ -173,7 +173,7 @@ func (p *pipeline) answeredOn(conn *connection, op *operation, res partition.Pro
 	w.note("pipelined", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset))
 	if res.Code == cluster.CodeNone {
 		p.op = op
-		p.acknowledged(res.BaseOffset)
+		p.acknowledged(res.BaseOffset, res.LeaderEpoch)
 		p.op = nil
 		p.to.ledger().inFlight--
 		p.ops = slices.Delete(p.ops, at, at+1)

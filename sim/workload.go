@@ -286,11 +286,11 @@ func (p *producer) done() {
 // answered takes the answer of a broker.
 func (p *producer) answered(res partition.ProduceResult) {
 	w, op := p.l.w, p.op
-	w.note("produced", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset))
+	w.note("produced", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset), int64(res.LeaderEpoch))
 	p.last = res.Code.String()
 	switch {
 	case res.Code == cluster.CodeNone:
-		p.acknowledged(res.BaseOffset)
+		p.acknowledged(res.BaseOffset, res.LeaderEpoch)
 		if p.pid > 0 {
 			p.seq = p.seq.Next(int32(op.count))
 		}
@@ -316,12 +316,13 @@ func retriable(code cluster.Code) bool {
 	return false
 }
 
-func (p *producer) acknowledged(base record.Offset) {
+func (p *producer) acknowledged(base record.Offset, epoch record.LeaderEpoch) {
 	w, op := p.l.w, p.op
 	if p.acks != partition.AcksISR {
 		return // such a record may be lost
 	}
 	w.cov.Acknowledged++
+	p.to.epoch = max(p.to.epoch, epoch) // metadata of a former leader comes too late from here on
 	if base < op.floor {
 		w.check.fail("I3: %d of %s is at %d, below %d that was acknowledged before it was sent", op.first, w.named(p.tp), base, op.floor)
 	}
