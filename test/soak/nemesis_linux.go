@@ -12,8 +12,8 @@ import (
 	"github.com/moldau-log/moldau/test/soak/plan"
 )
 
-// settlePatience bounds how long it is waited, between two steps, for the cluster to become healthy.
-const settlePatience = 45 * time.Second
+// settlePatience bounds how long a cluster without a fault may take, between two steps, to become healthy.
+const settlePatience = 60 * time.Second
 
 // errSkipped is a fault that was not made because it could lose what nothing protects.
 var errSkipped = errors.New("soak: not now")
@@ -50,7 +50,7 @@ func (n *nemesis) run(ctx context.Context) {
 		took, err := n.cluster.awaitHealthy(ctx, settlePatience)
 		n.report.settled(took, err)
 		if err != nil && ctx.Err() == nil {
-			n.say("  not healthy: %v", err)
+			n.report.fail("not healthy without a fault: %v", err)
 		}
 	}
 }
