@@ -67,6 +67,13 @@ func (c *Coordinator) send() {
 
 	command := &cluster.GroupAppend{Broker: c.broker}
 	var batchOf [cluster.ShardCount]int // index of the shard's batch, plus one
+	for _, sh := range c.settle {
+		if c.shards[sh.id] == sh { // not lost meanwhile
+			f.shards = append(f.shards, sh)
+			command.Batches = append(command.Batches, cluster.GroupBatch{Shard: sh.id, ShardEpoch: sh.epoch, Sequence: sh.nextSequence})
+		}
+	}
+	c.settle = nil
 	newest := newestStates(f.units)
 	for _, u := range f.units {
 		sh := u.entry.shard
@@ -84,6 +91,9 @@ func (c *Coordinator) send() {
 			command.Batches[i].Records = append(command.Batches[i].Records, r)
 			c.counts.Records++
 		}
+	}
+	if len(command.Batches) == 0 {
+		return // all that was to be settled was lost
 	}
 	c.counts.Appends++
 	c.flight = f
@@ -139,6 +149,7 @@ func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) 
 	case err != nil || result.Code == cluster.CodeNone && len(items) != len(f.shards):
 		c.counts.Unknown++
 		for _, sh := range f.shards {
+			sh.doubt = true
 			c.fail(f, sh, cluster.CodeTimedOut, "the metadata log did not answer in time; whether the request took effect is not known")
 		}
 		return
@@ -153,6 +164,7 @@ func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) 
 	for i, sh := range f.shards {
 		if items[i].Code != cluster.CodeNone {
 			c.counts.Refused++
+			sh.doubt = false // the sequence is taken, and what else has it is refused
 			c.fail(f, sh, refusalOf(items[i].Code), "the metadata log refused the request: "+items[i].Code.String())
 			continue
 		}
@@ -160,6 +172,9 @@ func (c *Coordinator) Appended(env group.Env, result cluster.Result, err error) 
 		sh.nextSequence++
 		for _, u := range f.of(sh) {
 			c.resolve(u)
+		}
+		if sh.content != nil && c.shards[sh.id] == sh {
+			c.serve(env, sh)
 		}
 	}
 }
@@ -225,7 +240,9 @@ func (c *Coordinator) fail(f *flight, sh *shard, code cluster.Code, message stri
 	}
 	if c.shards[sh.id] == sh && !planted.On(planted.DoubtNotReloaded) {
 		c.dropQueued(sh, cluster.CodeCoordinatorLoading, "the coordinator is taking over again")
+		c.refuseParked(sh, cluster.CodeCoordinatorLoading, "the coordinator is taking over again")
 		c.take(sh.id, sh.epoch, sh.nextSequence)
+		c.shards[sh.id].doubt = sh.doubt
 	}
 }
 

@@ -175,7 +175,7 @@ func TestDoubtAboutAGenerationRefusesWhoWaits(t *testing.T) {
 			n.want(ticket, cluster.CodeTimedOut)
 		}
 		n.want(late, cluster.CodeCoordinatorLoading)
-		n.load()
+		n.settle()
 		generation := int32(2)
 		if arrives {
 			generation = 3

@@ -23,6 +23,7 @@ type Coordinator struct {
 
 	shards [cluster.ShardCount]*shard // nil where another broker leads
 	queue  []*unit                    // waits for the next append, oldest first
+	settle []*shard                   // are to send a batch without records with the next append
 	flight *flight                    // the one append that is unresolved
 	timers timers
 
@@ -43,7 +44,11 @@ type shard struct {
 	attempts     int // to load it; above 1 the first one failed
 	parked       []parked
 	nextSequence int64 // while loading: the least that the content must have
-	groups       map[string]*entry
+	// doubt says that a batch of nextSequence, of unknown outcome, may still be applied: then what the log has now is not what it will have. Before
+	// anything is answered from the content, a batch without records takes the sequence, or finds it taken.
+	doubt   bool
+	content *ShardContent // waits for that batch; nil when none is on its way
+	groups  map[string]*entry
 }
 
 // entry is one group with its place among the timers.
@@ -89,7 +94,7 @@ func (c *Coordinator) Deadline() time.Duration {
 // Take returns the effects since the last call. When no append is unresolved it makes one of what is queued: the shell calls it after it has
 // handed over everything that it has, so that requests which come together travel together.
 func (c *Coordinator) Take() Effects {
-	if c.flight == nil && len(c.queue) > 0 {
+	if c.flight == nil && (len(c.queue) > 0 || len(c.settle) > 0) {
 		c.send()
 	}
 	out := c.effects

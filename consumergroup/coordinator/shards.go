@@ -89,7 +89,7 @@ func (c *Coordinator) refuseParked(sh *shard, code cluster.Code, message string)
 // awaited returns the shard that a load was for, nil if nobody waits for it any more.
 func (c *Coordinator) awaited(l Load) *shard {
 	sh := c.shards[l.Shard]
-	if sh == nil || !sh.loading || sh.epoch != l.Epoch {
+	if sh == nil || !sh.loading || sh.content != nil || sh.epoch != l.Epoch {
 		return nil
 	}
 	return sh
@@ -102,7 +102,8 @@ func (c *Coordinator) LoadFailed(l Load) {
 	}
 }
 
-// Loaded takes the content of a shard and serves it: every group goes on in the epoch it had, with fresh sessions. Content from before this
+// Loaded takes the content of a shard and serves it, at once or when no batch of an earlier time can come into the log any more: every group goes on in
+// the epoch it had, with fresh sessions. Content from before this
 // broker's leadership, or from before a batch that is known to be accepted, is asked for again; a newer epoch means that the shard has moved
 // on, and ShardsChanged will say so.
 func (c *Coordinator) Loaded(env group.Env, l Load, content ShardContent) {
@@ -119,8 +120,20 @@ func (c *Coordinator) Loaded(env group.Env, l Load, content ShardContent) {
 		c.load(sh)
 		return
 	}
+	sh.doubt = sh.doubt && content.NextSequence == sh.nextSequence // a higher one says that the batch in doubt is in the content, or never will be
 	sh.nextSequence = content.NextSequence
-	sh.loading = false
+	sh.content = &content
+	if sh.doubt {
+		c.settle = append(c.settle, sh)
+		return
+	}
+	c.serve(env, sh)
+}
+
+// serve begins to answer from the content of a shard.
+func (c *Coordinator) serve(env group.Env, sh *shard) {
+	content := sh.content
+	sh.content, sh.doubt, sh.loading = nil, false, false
 	for r := range content.Records {
 		sh.replay(c.groupConfig, r)
 	}
