@@ -159,7 +159,7 @@ func (c *classicMember) sync(j *group.JoinReply) {
 // take makes what is read what the generation gave.
 func (c *classicMember) take(mine []cluster.TopicPartition) {
 	current := c.begins(classicStable)
-	c.later(c.group.session/3, func() { c.keepUp(current) })
+	c.later(c.interval(), func() { c.keepUp(current) })
 	c.w.note("member has", int64(c.number), int64(c.generation), int64(len(mine)))
 	var going, coming []cluster.TopicPartition
 	for _, tp := range c.partitions() {
@@ -187,6 +187,9 @@ func (c *classicMember) take(mine []cluster.TopicPartition) {
 	})
 }
 
+// interval is the time between heartbeats: who hears of a rebalance by one must not be too late for it.
+func (c *classicMember) interval() time.Duration { return min(c.group.session, c.group.rebalance) / 3 }
+
 // keepUp sends heartbeats while the generation is the present one.
 func (c *classicMember) keepUp(current func() bool) {
 	if !current() {
@@ -210,11 +213,13 @@ func (c *classicMember) keepUp(current func() bool) {
 				c.join()
 				return
 			}
+			c.later(c.w.between(50*time.Millisecond, 200*time.Millisecond), func() { c.keepUp(current) })
+			return
 		default:
 			c.refused(a)
 			return
 		}
-		c.later(c.group.session/3, func() { c.keepUp(current) })
+		c.later(c.interval(), func() { c.keepUp(current) })
 	})
 }
 

@@ -97,7 +97,7 @@ func (s *groupShell) propose(cmd cluster.GroupAppend, t *attempt) {
 		})
 		w.groups.proposed()
 	}
-	if w.chance(15) { // it lies in a buffer for a while, maybe after its sender has given it up
+	if w.groups.holds(cmd) || w.chance(15) { // it lies in a buffer for a while, maybe after its sender has given it up
 		late := deliver
 		deliver = func() { w.after(w.between(0, 2*time.Second), late) }
 	}

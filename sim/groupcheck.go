@@ -156,7 +156,8 @@ func (c *groupChecker) fetched(name string, floor map[cluster.TopicPartition]int
 	}
 }
 
-// watch looks at the answer to a request of a member: nobody is sent away who is in the log, and has been since before it was asked.
+// watch looks at the answer to a request of a member: nobody is sent away who is in the log, and has been since before it was asked, and nobody is told
+// that it goes on whom the log has not got.
 func (c *groupChecker) watch(b *broker, name string, in group.Input, reply func(group.Reply)) func(group.Reply) {
 	id, instance := speaker(in)
 	before := c.applied
@@ -165,8 +166,20 @@ func (c *groupChecker) watch(b *broker, name string, in group.Input, reply func(
 		if id != "" && known && since <= before && (r.Code == cluster.CodeUnknownMember || r.Code == cluster.CodeFencedInstance) {
 			c.w.check.fail("case 148: broker %d tells member %s (%s) of group %s: %s; the log has it", b.id, id, instance, name, r.Code)
 		}
+		if id != "" && !known && r.Code == cluster.CodeNone && keepsUp(in) {
+			c.w.check.fail("I7: broker %d tells member %s (%s) of group %s that it goes on; the log has not got it: %+v", b.id, id, instance, name, c.group(name).state)
+		}
 		reply(r)
 	}
+}
+
+// keepsUp reports whether a request asks for nothing but to stay in the group.
+func keepsUp(in group.Input) bool {
+	switch in.(type) {
+	case group.Heartbeat, group.ClassicHeartbeat:
+		return true
+	}
+	return false
 }
 
 // speaker is the member that an input speaks for.

@@ -55,8 +55,14 @@ func (c *groupClient) later(d time.Duration, what func()) {
 
 // refresh asks some broker who coordinates the group, as far as it knows.
 func (c *groupClient) refresh() {
-	image := c.w.brokers[c.w.rng.IntN(len(c.w.brokers))].image
-	if leader := image.Shard(cluster.ShardOf(c.group.name)).Leader; leader >= 0 {
+	b := c.w.brokers[c.w.rng.IntN(len(c.w.brokers))]
+	for range c.w.brokers { // one that is down answers nothing
+		if b.up {
+			break
+		}
+		b = c.w.brokers[(int(b.id)+1)%len(c.w.brokers)]
+	}
+	if leader := b.image.Shard(cluster.ShardOf(c.group.name)).Leader; leader >= 0 {
 		c.coordinator = c.w.brokers[leader]
 	}
 }

@@ -15,6 +15,7 @@ func groupFaults() []faultKind {
 			w.isolate(w.groups.coordinatorBroker(), false, w.between(500*time.Millisecond, 5*time.Second))
 		}},
 		{name: "controller-move-in-commit", do: func(w *World, _ *broker) { w.groups.ambush = true }},
+		{name: "late-append", do: func(w *World, _ *broker) { w.groups.hold = true }},
 		{name: "shard-move", do: func(w *World, _ *broker) { w.groups.moveShard() }},
 	}
 }

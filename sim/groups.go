@@ -32,6 +32,8 @@ type groups struct {
 	retention time.Duration
 	// ambush has the controller lose its leadership with the next append in its queue.
 	ambush bool
+	// hold has the next append wait in a buffer while its shards move.
+	hold bool
 	// madeIDs counts the member ids that brokers have made.
 	madeIDs int
 	// looked is what was last waited for, and lookedAt since when that is so, or was.
@@ -50,7 +52,6 @@ type simGroup struct {
 	cooperative, requireID bool
 
 	members   []*member
-	observers []*observer
 	session   time.Duration
 	rebalance time.Duration
 	deserted  time.Duration // until when nobody comes back
@@ -87,12 +88,7 @@ func (g *groups) start() {
 			}
 			g.w.after(g.w.between(0, 500*time.Millisecond), m.start)
 		}
-		for range observersEach {
-			o := &observer{groupClient: newGroupClient(sg)}
-			o.up = true
-			sg.observers = append(sg.observers, o)
-			g.w.after(g.w.between(0, 500*time.Millisecond), o.look)
-		}
+		g.observe(sg)
 		if !g.w.opts.without(partAdmins) && g.w.chance(500) {
 			a := &groupAdmin{newGroupClient(sg)}
 			a.up = true
@@ -101,6 +97,15 @@ func (g *groups) start() {
 		if !g.w.opts.without(partChurn) {
 			g.w.after(g.w.between(sg.every/4, sg.every), sg.churn)
 		}
+	}
+}
+
+// observe has some clients look at the offsets of a group.
+func (g *groups) observe(sg *simGroup) {
+	for range observersEach {
+		o := &observer{groupClient: newGroupClient(sg)}
+		o.up = true
+		g.w.after(g.w.between(0, 500*time.Millisecond), o.look)
 	}
 }
 
@@ -142,6 +147,18 @@ func (g *groups) proposed() {
 		g.ambush = false
 		g.w.moveController()
 	}
+}
+
+// holds reports whether an append is to come late, to a log in which its shards have other coordinators.
+func (g *groups) holds(cmd cluster.GroupAppend) bool {
+	if !g.hold {
+		return false
+	}
+	g.hold = false
+	for _, b := range cmd.Batches {
+		g.w.meta.propose(cluster.AssignShards{Moves: []cluster.ShardMove{{Shard: b.Shard, Epoch: b.ShardEpoch, Leader: cluster.NoBroker}}}, nil)
+	}
+	return true
 }
 
 // resend is the plant that proposes an append again, as if its batches were new.
