@@ -34,6 +34,7 @@ type groupLedger struct {
 	// deleters is how many requests to delete have been carried out, may have been, or are under way.
 	deleters int
 	since    map[string]int // members, and with which entry they came
+	left     map[string]int // those that were members, and with which entry they went
 	offsets  map[cluster.TopicPartition]*offsetLedger
 }
 
@@ -57,7 +58,7 @@ func newGroupChecker(w *World) *groupChecker {
 func (c *groupChecker) group(name string) *groupLedger {
 	l := c.groups[name]
 	if l == nil {
-		l = &groupLedger{since: map[string]int{}, offsets: map[cluster.TopicPartition]*offsetLedger{}}
+		l = &groupLedger{since: map[string]int{}, left: map[string]int{}, offsets: map[cluster.TopicPartition]*offsetLedger{}}
 		c.groups[name] = l
 	}
 	return l
@@ -166,7 +167,7 @@ func (c *groupChecker) watch(b *broker, name string, in group.Input, reply func(
 		if id != "" && known && since <= before && (r.Code == cluster.CodeUnknownMember || r.Code == cluster.CodeFencedInstance) {
 			c.w.check.fail("case 148: broker %d tells member %s (%s) of group %s: %s; the log has it", b.id, id, instance, name, r.Code)
 		}
-		if id != "" && !known && r.Code == cluster.CodeNone && keepsUp(in) {
+		if id != "" && !known && c.group(name).left[id] <= before && r.Code == cluster.CodeNone && keepsUp(in) {
 			c.w.check.fail("I7: broker %d tells member %s (%s) of group %s that it goes on; the log has not got it: %+v", b.id, id, instance, name, c.group(name).state)
 		}
 		reply(r)
@@ -348,5 +349,6 @@ func (c *groupChecker) deleted(l *groupLedger, r cluster.GroupDeleted, nowMs int
 		}
 	}
 	l.state, l.highest = nil, 0
+	l.gone(nil, c.applied)
 	l.since = map[string]int{}
 }

@@ -26,12 +26,22 @@ func (c *groupChecker) state(l *groupLedger, now cluster.GroupState) {
 		}
 	}
 	was := l.state
+	l.gone(since, c.applied)
 	l.since, l.state, l.highest = since, &now, max(l.highest, now.Epoch)
 	switch now.Type {
 	case cluster.GroupNative:
 		c.native(&now)
 	case cluster.GroupClassic:
 		c.classic(was, &now)
+	}
+}
+
+// gone notes the members that an entry takes away.
+func (l *groupLedger) gone(now map[string]int, entry int) {
+	for id := range l.since { // the order does not matter
+		if _, ok := now[id]; !ok {
+			l.left[id] = entry
+		}
 	}
 }
 

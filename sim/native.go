@@ -68,12 +68,19 @@ func (n *nativeMember) unsettled() string {
 
 // leave says good-bye and ends the process when the broker has heard it, or soon.
 func (n *nativeMember) leave() {
-	if n.stream != nil && n.epoch > 0 {
+	s := n.stream
+	if s != nil && n.epoch > 0 {
 		bye := n.beat(true)
 		bye.leave = true
 		n.send(bye)
 	}
-	n.later(500*time.Millisecond, n.crash)
+	n.stream = nil // what the broker says now is of no interest
+	n.later(500*time.Millisecond, func() {
+		if s != nil {
+			s.breakUp()
+		}
+		n.crash()
+	})
 }
 
 // connect opens a stream to whom the member takes for its coordinator and sends everything that there is to know.
