@@ -25,6 +25,9 @@ func (s *groupShell) append(cmd cluster.GroupAppend) {
 		}
 		answered = true
 		if err != nil {
+			if w.opts.Plant == PlantEternalCoordinator {
+				err = cluster.Refuse(cluster.CodeNoController, "no controller")
+			}
 			w.cov.GroupAppendsUnknown++
 		}
 		s.outcomes = append(s.outcomes, func() { s.core.Appended(s.env(), res, err) })

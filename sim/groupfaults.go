@@ -12,7 +12,7 @@ func groupFaults() []faultKind {
 		{name: "kill-coordinator", do: func(w *World, _ *broker) { w.kill(w.groups.coordinatorBroker()) }},
 		{name: "pause-coordinator", do: func(w *World, _ *broker) { w.pause(w.groups.coordinatorBroker()) }},
 		{name: "isolate-coordinator", do: func(w *World, _ *broker) {
-			w.isolate(w.groups.coordinatorBroker(), false, w.between(500*time.Millisecond, 5*time.Second))
+			w.isolate(w.groups.coordinatorBroker(), false, w.between(1500*time.Millisecond, 6*time.Second))
 		}},
 		{name: "controller-move-in-commit", do: func(w *World, _ *broker) { w.groups.ambush = true }},
 		{name: "late-append", do: func(w *World, _ *broker) { w.groups.hold = true }},

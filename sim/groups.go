@@ -14,7 +14,7 @@ import (
 const (
 	maxGroups      = 3
 	maxGroupSize   = 4 // members, besides twins
-	observersEach  = 2 // clients that only look at the committed offsets of a group
+	observersEach  = 3 // clients that only look at the committed offsets of a group
 	groupTopic     = "river"
 	groupTimeout   = 2 * time.Second       // of a request to a coordinator, on the client
 	silenceLimit   = 3 * time.Second       // after which a client gives a stream up
@@ -67,7 +67,7 @@ func newGroups(w *World) *groups {
 		g.retention = w.between(time.Second, 3*time.Second)
 	}
 	g.rebalanceDelay = w.between(0, 600*time.Millisecond)
-	if w.chance(700) && !w.opts.without(partGroups) {
+	if (w.chance(700) || w.opts.Plant.inGroups()) && !w.opts.without(partGroups) {
 		for range 1 + w.rng.IntN(maxGroups) {
 			name := fmt.Sprintf("group-%d-%d", len(g.list), w.rng.IntN(10_000))
 			g.list = append(g.list, &simGroup{w: w, name: name, classic: w.chance(500), cooperative: w.chance(500), requireID: w.chance(700),

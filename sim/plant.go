@@ -17,7 +17,7 @@ const (
 	PlantForgetsSequence          // a producer's retry looks like a new batch
 	PlantForgedISR                // an ISR change is answered as accepted and then lost
 	PlantStaleLoad                // a coordinator that takes a shard over misses its newest batch
-	PlantEternalCoordinator       // a coordinator answers without a lease
+	PlantEternalCoordinator       // a coordinator answers without a lease, and takes an append without an answer for one that was never made
 	PlantForgetsGap               // a coordinator that could not be reached counts that time as silence of its members
 	PlantResentAppend             // a group append of unknown outcome is sent again under the next sequence
 )
@@ -34,3 +34,6 @@ func (p Plant) String() string {
 	return [...]string{"none", "forgets-sync", "forgets-syncdir", "acks-unflushed", "unclean-election", "early-start", "eternal-lease", "reads-uncommitted",
 		"forgets-sequence", "forged-isr", "stale-load", "eternal-coordinator", "forgets-gap", "resent-append"}[p]
 }
+
+// inGroups reports whether the plant is in the surroundings of group coordinators: there must be some then.
+func (p Plant) inGroups() bool { return p >= PlantStaleLoad && p <= PlantResentAppend }
