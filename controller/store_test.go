@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -107,11 +108,12 @@ func (f *faultyStore) Set(key, value []byte) error {
 	return f.do(opVote, func() error { return f.boltStore.Set(key, value) })
 }
 
-// startFaulty starts brokers whose stores can be made to fail.
+// startFaulty starts brokers whose stores can be made to fail, and whose leader does not change because the machine is busy.
 func startFaulty(t *testing.T, brokers []*testBroker) map[*testBroker]*faultyStore {
 	t.Helper()
 	stores := map[*testBroker]*faultyStore{}
 	for _, b := range brokers {
+		b.cfg.RaftHeartbeat, b.cfg.RaftElection, b.cfg.RaftLease = time.Second, time.Second, time.Second
 		if err := b.open(); err != nil {
 			t.Fatal(err)
 		}
@@ -144,6 +146,7 @@ var errShortWrite = errors.New("short write")
 // An append that fails at the leader: the process stops with a message, its proposer is told that the outcome is unknown, whether the entry is on the disk or not, and
 // nothing that was acknowledged is lost.
 func TestStoreErrors_AppendAtTheLeader(t *testing.T) {
+	t.Parallel()
 	for _, cause := range []error{syscall.EIO, syscall.ENOSPC, errShortWrite} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprint(cause, after), func(t *testing.T) {
@@ -230,6 +233,7 @@ func TestStoreErrors_AppendAtFollowers(t *testing.T) {
 // A vote or a term that cannot be written, by the candidate or by who is asked for a vote: it stops, with its message and without a panic of the library, and its
 // vote does not count.
 func TestStoreErrors_VoteAndTerm(t *testing.T) {
+	t.Parallel()
 	for _, op := range []storeOp{opVote, opTerm} {
 		for _, who := range []string{"candidate", "voter"} {
 			t.Run(string(op)+" of the "+who, func(t *testing.T) {
