@@ -134,6 +134,8 @@ type Driver struct {
 	retryShard time.Duration
 	// offline are the replicas whose log failed in the present life of their broker.
 	offline map[replica]cluster.BrokerEpoch
+	// excluded is, of partitions that such replicas were taken out of, until when that is not done again.
+	excluded map[cluster.TopicPartition]time.Duration
 	// unsettled is when a broker last came or went, nextBalance when the next round of balancing may be.
 	unsettled, nextBalance time.Duration
 	unbalanced             bool
@@ -185,6 +187,7 @@ func (d *Driver) begin(now time.Duration, img *cluster.Image) {
 	*d = Driver{cfg: d.cfg, nextID: d.nextID, img: img,
 		brokers: map[cluster.BrokerID]*session{}, outstanding: map[uint64]*outstanding{}, busy: map[cluster.TopicPartition]bool{},
 		todo: map[cluster.TopicPartition]bool{}, retry: map[cluster.TopicPartition]time.Duration{}, offline: map[replica]cluster.BrokerEpoch{},
+		excluded:  map[cluster.TopicPartition]time.Duration{},
 		lookAtAll: true, stepped: now, unsettled: now, unbalanced: true, effects: d.effects}
 	for b := range img.Brokers() {
 		d.brokers[b.ID] = &session{epoch: b.Epoch, heard: now}

@@ -40,17 +40,37 @@ func (d *Driver) watchPartitions(now time.Duration) {
 			continue
 		}
 		delete(d.todo, tp)
+		if at, ok := d.excluded[tp]; ok && now >= at {
+			delete(d.excluded, tp)
+		}
 		p, ok := d.img.Partition(tp)
 		if !ok {
 			continue
 		}
 		if c, needed := d.election(tp, p); needed {
+			if d.tooSoon(now, &c, p) {
+				d.todo[tp] = true
+				continue
+			}
 			changes = append(changes, c)
 		} else if d.finishable(tp, p) {
 			d.propose(cluster.FinishReassign{Partition: tp, PartitionEpoch: p.PartitionEpoch}, &outstanding{partitions: []cluster.TopicPartition{tp}})
 		}
 	}
 	d.elect(changes)
+}
+
+// tooSoon reports whether a change does nothing but take failed replicas out of a partition from which they were taken a moment ago: a leader that has not
+// noticed the failure proposes them back in as fast as it can, and each round would be two entries of the metadata log.
+func (d *Driver) tooSoon(now time.Duration, c *cluster.PartitionChange, p *cluster.Partition) bool {
+	if c.Leader != p.Leader {
+		return false
+	}
+	if _, ok := d.excluded[c.Partition]; ok {
+		return true
+	}
+	d.excluded[c.Partition] = now + d.cfg.RetryDelay
+	return false
 }
 
 // elect proposes elections, Batch partitions in each command.
