@@ -59,7 +59,7 @@ func (c *Checker) judgeLost(p *part) {
 				c.unseen(p, offset, s, v, d)
 			}
 		}
-		if !v.read && !drained {
+		if !v.read && !drained && !p.topic.deleted {
 			c.counts.Undrained++
 		}
 		return true
