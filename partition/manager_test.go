@@ -174,6 +174,29 @@ func TestCase12_FullDiskRefusesAndGoesOn(t *testing.T) {
 	k.checkValues("a", "b", "c")
 }
 
+// A log start that cannot be moved because the disk is full is moved when there is room again, although nothing else happens.
+func TestCase12_DeletionWaitsForRoom(t *testing.T) {
+	disk := vfs.NewInjector(vfs.NewMem(), nil)
+	k := newKit(t, disk)
+	r := k.topic(1, 1)
+	for i := range 3 {
+		k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, record.Offset(i))
+	}
+	disk.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "log.meta.tmp", Count: 1, Err: syscall.ENOSPC})
+	old, _ := k.image.Partition(testTP)
+	trimmed := old.Clone()
+	trimmed.LogStart, trimmed.PartitionEpoch = 2, trimmed.PartitionEpoch+1
+	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, trimmed) })
+	k.reconcile()
+	if s := r.Status(); s.LogStart != 0 {
+		t.Fatalf("the log starts at %d on a full disk", s.LogStart)
+	}
+	r.put(message{kind: kindMaintain}, 0)
+	if s := r.Status(); s.LogStart != 2 {
+		t.Errorf("the log starts at %d when there is room again", s.LogStart)
+	}
+}
+
 func TestCase39_WatermarkStandsStillBelowMinISR(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	k.topic(1, 1)

@@ -66,6 +66,7 @@ type Partition struct {
 	snapshotAt    record.Offset // of the last producer snapshot
 	checkpointed  record.Offset
 	expiry        time.Duration // of idle producers
+	startDue      record.Offset // where the log start is to be once there is room, 0 for nowhere
 	lastDamage    record.Offset // one above the offset of the damage logged last, 0 for none
 }
 
@@ -188,9 +189,11 @@ func (p *Partition) truncate(t replication.Truncate) {
 	p.step(&p.in.truncated)
 }
 
-// moveStart removes records below an offset. On a full disk it is left for the next pass.
+// moveStart removes records below an offset. On a full disk Maintain tries again.
 func (p *Partition) moveStart(to record.Offset) {
+	p.startDue = 0
 	if err := p.log.MoveStart(to); err != nil {
+		p.startDue = to
 		p.logError(err, "log start not moved")
 		return
 	}

@@ -68,6 +68,9 @@ func (p *Partition) Maintain() {
 		return
 	}
 	p.producers.expire(p.wallMs - p.expiry.Milliseconds())
+	if p.startDue > p.log.Start() && p.startDue <= p.log.End() && p.log.Err() == nil {
+		p.moveStart(p.startDue)
+	}
 	if p.replica.Role() == replication.Leader {
 		p.retain()
 	}

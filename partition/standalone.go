@@ -105,6 +105,9 @@ func (s *Standalone) Inform(image *cluster.Image) {
 	s.Partition.Inform(Settings{Topic: image.TopicConfig(topic), MinISR: image.MinISR(topic, state)}, changeOf(image, state))
 }
 
+// OnDamage sets who is told of damage that a read has found: Partition.Damaged is to be called with it, in a turn.
+func (s *Standalone) OnDamage(f func(*segment.DamageError)) { s.reader.damage = f }
+
 // changeOf is the input that brings a partition's state and what is known of its replicas' brokers.
 func changeOf(image *cluster.Image, state *cluster.Partition) replication.PartitionChanged {
 	in := replication.PartitionChanged{State: state, Peers: make([]replication.Peer, len(state.Replicas))}
