@@ -230,6 +230,9 @@ func (w *World) changeRetention() {
 
 // changeMinISR raises or lowers min.insync.replicas, whoever is in the ELR (case 143).
 func (w *World) changeMinISR() {
+	if w.spoilt != nil {
+		return // to lower it empties the ELR, and a copy that is spoilt may be the only other one
+	}
 	w.changeTopic("min-isr", cluster.ConfigOp{Key: "min.insync.replicas", Value: fmt.Sprint(1 + w.rng.IntN(3))})
 }
 

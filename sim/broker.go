@@ -8,6 +8,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/driver"
 	"github.com/moldau-log/moldau/controller/state"
+	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/partition"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
@@ -30,18 +31,19 @@ const (
 // broker is one broker over all its lives. It does what package broker and the loops of package partition do: it opens logs, registers, beats, and
 // carries metadata, streams and requests to the partitions.
 type broker struct {
-	w    *World
-	id   cluster.BrokerID
-	dir  cluster.DirectoryID
-	disk *disk
+	w     *World
+	id    cluster.BrokerID
+	dir   cluster.DirectoryID
+	disk  *disk
+	clock clock
 
 	up     bool
 	life   int
 	paused time.Duration // nothing is done before
 	image  *cluster.Image
 	epoch  cluster.BrokerEpoch // registered in this life
-	clean  cluster.BrokerEpoch // of the clean-stop marker, which a start takes away
-	// previous is what the marker said when this life began.
+	fs     vfs.FS              // of the present life
+	// previous is what the clean-stop marker said when this life began.
 	previous cluster.BrokerEpoch
 	// attempt numbers registrations, so that a late answer is told from the newest.
 	attempt  int
@@ -71,8 +73,7 @@ type broker struct {
 }
 
 func newBroker(w *World, id cluster.BrokerID) *broker {
-	return &broker{w: w, id: id, dir: cluster.DirectoryID{1, byte(id + 1)}, disk: newDisk(w.opts.Plant), image: cluster.EmptyImage(),
-		epoch: cluster.NoBrokerEpoch, clean: cluster.NoBrokerEpoch}
+	return &broker{w: w, id: id, disk: newDisk(w.opts.Plant), clock: drawClock(w), image: cluster.EmptyImage(), epoch: cluster.NoBrokerEpoch}
 }
 
 func (b *broker) node() node { return node(b.id) }
@@ -93,10 +94,10 @@ func (b *broker) do(what func()) {
 	}
 }
 
-// later is do after a time.
+// later is do after a time of the broker's own clock.
 func (b *broker) later(d time.Duration, what func()) {
 	life := b.life
-	b.w.after(d, func() {
+	b.w.after(b.clock.long(d), func() {
 		if b.up && b.life == life {
 			b.do(what)
 		}
@@ -104,10 +105,10 @@ func (b *broker) later(d time.Duration, what func()) {
 }
 
 // Now and WallMs implement partition.Clock.
-func (b *broker) Now() time.Duration { return b.w.now }
+func (b *broker) Now() time.Duration { return b.clock.local(b.w.now) }
 
-// WallMs is the same everywhere: nothing that is checked depends on it.
-func (b *broker) WallMs() int64 { return wallStartMs + b.w.now.Milliseconds() }
+// WallMs is not true: what depends on it must be content with a clock that is wrong.
+func (b *broker) WallMs() int64 { return wallStartMs + (b.w.now + b.clock.skew).Milliseconds() }
 
 // start begins a life: recovery, then registration.
 func (b *broker) start() {
@@ -116,14 +117,15 @@ func (b *broker) start() {
 	}
 	b.up, b.life = true, b.life+1
 	b.paused = 0
-	b.previous, b.clean = b.clean, cluster.NoBrokerEpoch
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
 	b.parts, b.in, b.out, b.offline, b.damaged, b.suspect = nil, nil, nil, nil, nil, nil
 	b.reconciling, b.handled, b.promises = false, 0, nil
 	b.w.note("start", int64(b.id), int64(b.life))
-	fsys, err := b.disk.mount()
-	b.w.check.must(err)
-	b.opener, err = partition.NewOpener(partition.Options{FS: fsys, Root: dataRoot, Broker: b.id, Directory: b.dir, Outputs: b, Clock: b,
+	if !b.mount() {
+		return
+	}
+	var err error
+	b.opener, err = partition.NewOpener(partition.Options{FS: b.fs, Root: dataRoot, Broker: b.id, Directory: b.dir, Outputs: b, Clock: b,
 		Meter: b.w.meters, LagMax: b.w.mix.lagMax, FlightInputs: -1}, func() time.Duration { return b.lease })
 	b.w.check.must(err)
 	b.groups = newGroupShell(b)
@@ -182,6 +184,9 @@ func (b *broker) registered(attempt int, epoch cluster.BrokerEpoch) {
 	}
 	b.attempt++ // no more answers are waited for
 	b.epoch = epoch
+	if b.w.isSpoilt(b) {
+		b.w.spoilt.back = true
+	}
 	b.w.note("registered", int64(b.id), int64(epoch))
 	b.learn(b.image)
 	for _, in := range b.in {
@@ -195,7 +200,7 @@ func (b *broker) beat() {
 	if b.epoch == cluster.NoBrokerEpoch {
 		return
 	}
-	sent, epoch, life, offline := b.w.now, b.epoch, b.life, slices.Clone(b.offline)
+	sent, epoch, life, offline := b.Now(), b.epoch, b.life, slices.Clone(b.offline)
 	hb := driver.Heartbeat{Broker: b.id, Epoch: epoch, Applied: b.handled, WantDrain: b.draining, Offline: offline}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.heartbeat(hb, func(reply driver.HeartbeatReply) {
@@ -296,15 +301,20 @@ func (b *broker) shutDown() {
 	}
 	b.w.note("stop", int64(b.id), int64(b.life))
 	b.w.cov.CleanStops++
+	whole := true
 	for _, r := range b.parts {
 		r.Begin(b.Now(), b.WallMs())
 		r.Stop()
 		if s := r.Settle(); s.Flush != nil {
 			r.FlushDone(s.Flush, s.Flush.Sync())
 		}
-		b.w.check.must(r.Close())
+		err := r.Close()
+		b.w.check.closed(b, err)
+		whole = whole && err == nil
 	}
-	b.clean = b.epoch
+	if whole {
+		b.markCleanStop()
+	}
 	b.up = false
 	b.dropStreams()
 	b.w.after(b.w.between(50*time.Millisecond, time.Second), b.start)

@@ -20,7 +20,7 @@ func (c *checker) strongISR(tp cluster.TopicPartition, image *cluster.Image, p *
 	for _, id := range slices.Concat(p.ISR, p.ELR) {
 		b := c.w.brokers[id]
 		r := b.replica(tp)
-		if !b.up || r == nil || r.at.Role == partition.RoleOffline {
+		if !b.up || r == nil || r.at.Role == partition.RoleOffline || c.w.isSpoilt(b) {
 			continue
 		}
 		has := r.at.Flushed

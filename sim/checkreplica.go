@@ -16,7 +16,7 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	if now.LogEnd < before.LogEnd {
 		c.w.cov.Truncations++
 		c.w.note("truncated", int64(r.b.id), c.w.key(r.tp), int64(before.LogEnd), int64(now.LogEnd))
-		if now.LogEnd < before.HighWatermark {
+		if now.LogEnd < before.HighWatermark && before.LogEnd > before.LogStart { // an empty one may begin anew inside the batch in which it was to begin
 			c.fail("I2: broker %d cuts %s to %d, below its watermark %d", r.b.id, c.w.named(r.tp), now.LogEnd, before.HighWatermark)
 		}
 	}
@@ -26,7 +26,7 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	if now.LogStart != before.LogStart {
 		c.startMoved(r, before, goesOn)
 	}
-	if leads && now.LogStart < r.told.LogStart {
+	if leads && now.LogStart < r.told.LogStart && !r.b.disk.full(c.w.now) { // a full disk does not let the log start move until there is room
 		c.fail("I1: broker %d leads %s from %d on, records below %d were deleted (case 65)", r.b.id, c.w.named(r.tp), now.LogStart, r.told.LogStart)
 	}
 	if now.Role != before.Role || now.LeaderEpoch != before.LeaderEpoch {
@@ -55,8 +55,9 @@ func (c *checker) startMoved(r *replica, before *partition.Status, goesOn bool) 
 	switch {
 	case now.LogStart < before.LogStart && goesOn:
 		c.fail("I9: the log start of leader %d of %s goes back from %d to %d", r.b.id, c.w.named(r.tp), before.LogStart, now.LogStart)
-	case now.LogStart <= l.start:
-		// somebody has deleted that before
+	case now.LogStart <= l.start, r.told != nil && now.LogStart <= r.told.LogStart:
+		// somebody has deleted that before, or it was committed that it is deleted
+		l.start = max(l.start, now.LogStart)
 	case !r.led: // one that was deposed in this turn may have decided before it knew
 		c.fail("I1: broker %d has deleted %s up to %d, the leaders up to %d", r.b.id, c.w.named(r.tp), now.LogStart, l.start)
 	case now.LogStart > now.HighWatermark:
@@ -87,7 +88,7 @@ func (c *checker) retained(r *replica, from record.Offset, size int64) {
 		config := image.TopicConfig(topic)
 		kept = append(kept, fmt.Sprintf("%d bytes or %s", config.RetentionBytes, config.RetentionAge))
 		big := config.RetentionBytes >= 0 && r.at.SizeBytes >= config.RetentionBytes
-		oldest := r.b.WallMs() - config.RetentionAge.Milliseconds()
+		oldest := r.b.WallMs() - config.RetentionAge.Milliseconds() - c.w.wallLow.Milliseconds() // a clock may have been that much behind at the append
 		old := config.RetentionAge >= 0 && newest < oldest
 		mixed := config.RetentionAge >= 0 && config.RetentionBytes >= 0 && size >= config.RetentionBytes && sent(r.at.LogStart-1) < oldest
 		if big || old || mixed {
@@ -126,6 +127,14 @@ func (c *checker) complete(r *replica) {
 	if !ok || p.LeaderEpoch != r.at.LeaderEpoch {
 		return // it is about to learn that it does not lead any more
 	}
+	if c.w.isSpoilt(r.b) {
+		c.reaches(r)
+		return
+	}
+	r.b.disk.fail.Exempt(func() { c.completeReading(r) })
+}
+
+func (c *checker) completeReading(r *replica) {
 	has := map[record.Offset]slot{}
 	reader := r.Reader()
 	for from := r.at.LogStart; from < r.at.LogEnd; {
@@ -165,6 +174,9 @@ func (c *checker) complete(r *replica) {
 
 // compare reads what is new below a replica's watermark: it is committed, the same everywhere (I2).
 func (c *checker) compare(r *replica) {
+	if c.w.isSpoilt(r.b) {
+		return
+	}
 	r.seen = int64(c.walk(r, max(record.Offset(r.seen), r.at.LogStart), func(b record.Batch) {
 		c.committedBatch(r.tp, b, fmt.Sprintf("broker %d has", r.b.id))
 	}))
@@ -172,6 +184,11 @@ func (c *checker) compare(r *replica) {
 
 // walk reads a replica up to its watermark and returns how far it came.
 func (c *checker) walk(r *replica, from record.Offset, each func(record.Batch)) record.Offset {
+	r.b.disk.fail.Exempt(func() { from = c.walkReading(r, from, each) })
+	return from
+}
+
+func (c *checker) walkReading(r *replica, from record.Offset, each func(record.Batch)) record.Offset {
 	for from < r.at.HighWatermark {
 		res := r.Read(partition.ReadRequest{Offset: from, MaxBytes: maxFetchBytes, LeaderEpoch: record.NoEpoch, LastEpoch: record.NoEpoch, Follower: true})
 		if res.Code != cluster.CodeNone || res.Slice.Len() == 0 {
@@ -195,6 +212,9 @@ func (c *checker) walk(r *replica, from record.Offset, each func(record.Batch)) 
 
 // goingDown remembers how far the logs of a host were that loses power.
 func (c *checker) goingDown(b *broker) {
+	if c.w.isSpoilt(b) {
+		return
+	}
 	for _, r := range b.parts {
 		if r.at.Role != partition.RoleOffline {
 			c.down[place{b.id, r.tp}] = reached{end: r.at.LogEnd, flushed: r.at.Flushed}
@@ -217,11 +237,6 @@ func (c *checker) recovered(r *replica) {
 	if r.at.LogEnd < was.flushed {
 		c.fail("I1: broker %d had flushed %s to %d, after the power cut it ends at %d", r.b.id, c.w.named(r.tp), was.flushed, r.at.LogEnd)
 	}
-}
-
-// damaged is for a log that cannot be opened: these disks lose what was not synced, and never anything else.
-func (c *checker) damaged(b *broker, tp cluster.TopicPartition, err error) {
-	c.fail("I1: broker %d cannot open its log of %s: %v", b.id, c.w.named(tp), err)
 }
 
 // finish looks at the healed cluster: all replicas are byte-identical and hold exactly what is committed, each producer's records in its order.

@@ -28,6 +28,8 @@ type fetched struct {
 	bytes  []byte
 	asked  record.LeaderEpoch
 	leader bool // the request was for leaders only
+	// suspect says that bytes were changed under the running broker: the client has to find that.
+	suspect bool
 }
 
 // fetch asks for more. Like a real client it names the leader epoch that it knows, so that a leader of an older one refuses.
@@ -94,9 +96,17 @@ func (c *consumer) answered(res fetched) {
 		w.check.fail("I1: %s diverges at %+v from what was read up to %d of epoch %d", w.named(c.tp), res.Divergence, c.position, c.lastEpoch)
 		return
 	case res.Code != cluster.CodeNone:
+		if res.Code == cluster.CodeCorrupt {
+			w.cov.CorruptAnswers++
+		}
 		c.to.refresh()
 		return
 	case len(res.bytes) == 0:
+		return
+	}
+	if res.suspect && !sound(res.bytes) {
+		w.cov.CorruptReads++
+		c.to.refresh()
 		return
 	}
 	w.cov.Reads++
@@ -132,6 +142,11 @@ func (c *consumer) reset(start record.Offset) {
 	c.position, c.lastEpoch = start, record.NoEpoch
 }
 
+// sound is the client's check of what it has received.
+func sound(bytes []byte) bool {
+	return record.Split(bytes, func(b record.Batch) error { return b.VerifyCRC() }) == nil
+}
+
 // read is a broker's door for a fetch; false for no answer.
 func (b *broker) read(tp cluster.TopicPartition, req partition.ReadRequest) (fetched, bool) {
 	r := b.replica(tp)
@@ -145,6 +160,7 @@ func (b *broker) read(tp cluster.TopicPartition, req partition.ReadRequest) (fet
 	var err error
 	res.bytes, err = res.Slice.AppendTo(nil)
 	res.Slice.Release()
+	res.suspect = b.w.isSpoilt(b) && b.w.spoilt.live
 	if b.w.opts.Plant == PlantReadsUncommitted && r.at.Role == partition.RoleLeader && len(res.bytes) == 0 && !res.Diverged {
 		if slice, end, _, _, err := r.Reader().ReadReplica(req.Offset, req.MaxBytes); err == nil && slice != nil {
 			res.bytes, err = slice.AppendTo(nil)

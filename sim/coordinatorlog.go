@@ -113,7 +113,7 @@ func (s *groupShell) load(l coordinator.Load) {
 	if l.Attempt > 0 {
 		d += s.config.LoadRetry
 	}
-	deadline := s.b.w.now + d + s.config.LoadTimeout
+	deadline := s.b.Now() + d + s.config.LoadTimeout
 	s.b.later(d, func() { s.await(l, deadline) })
 }
 
@@ -129,7 +129,7 @@ func (s *groupShell) await(l coordinator.Load, deadline time.Duration) {
 		}
 		s.contents = append(s.contents, func() { s.loaded(l, content) })
 		s.wake()
-	case w.now >= deadline:
+	case s.b.Now() >= deadline:
 		s.contents = append(s.contents, func() { s.core.LoadFailed(l) })
 		s.wake()
 	default:

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/vfs"
 )
 
@@ -19,6 +21,13 @@ type disk struct {
 	mem  *vfs.Mem
 	fail *vfs.Injector // of the present life
 	plan Plant
+
+	failing bool          // calls fail, or will
+	fullTil time.Duration // until then there is no room, or what waited for room may still be waiting
+	swapped bool          // this is another broker's
+	// copy is the disk after an orderly stop, copiedAt the broker epoch of the life before; nil for none.
+	copy     *vfs.Mem
+	copiedAt cluster.BrokerEpoch
 }
 
 func newDisk(plan Plant) *disk { return &disk{mem: vfs.NewMem(), plan: plan} }
@@ -26,6 +35,7 @@ func newDisk(plan Plant) *disk { return &disk{mem: vfs.NewMem(), plan: plan} }
 // mount gives a new life the file system, with the root of the replicas durably there.
 func (d *disk) mount() (vfs.FS, error) {
 	d.fail = vfs.NewInjector(d.mem, nil)
+	d.failing = false
 	var fsys vfs.FS = d.fail
 	switch d.plan {
 	case PlantForgetsSync:
@@ -33,7 +43,7 @@ func (d *disk) mount() (vfs.FS, error) {
 	case PlantForgetsSyncDir:
 		fsys = lyingFS{FS: fsys, dirs: true}
 	}
-	root := filepath.Join(dataRoot, "partitions")
+	root := filepath.Join(dataRoot, partitionsDir)
 	if err := d.mem.MkdirAll(root); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/moldau-log/moldau/controller/driver"
@@ -20,6 +21,7 @@ type mixture struct {
 	weights    []int           // of each fault, in the order of faultKinds
 	flushTime  []time.Duration // of each broker's disk, at most
 	faultTime  time.Duration   // how long faults go on
+	reserve    int64           // bytes that produce leaves on a disk
 }
 
 // faultKind is one thing that can go wrong.
@@ -56,14 +58,14 @@ func faultKinds() []faultKind {
 			}
 		}},
 		{name: "power-cut-while-flushing", rare: true, do: func(w *World, _ *broker) { w.cutWhileFlushing() }},
-	}, append(groupFaults(), adminKinds()...)...)
+	}, slices.Concat(groupFaults(), adminKinds(), diskFaults(), clockFaults())...)
 }
 
 // drawMixture chooses a mixture.
 func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	m := mixture{
 		brokers: 3 + s.rng.IntN(3),
-		lagMax:  s.between(1100*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(200*time.Millisecond, 1800*time.Millisecond),
+		lagMax:  s.between(1100*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(150*time.Millisecond, 1200*time.Millisecond),
 		weights: make([]int, len(kinds)), faultTime: cmp.Or(opts.FaultTime, faultTime),
 	}
 	m.brokers = cmp.Or(opts.Brokers, m.brokers)
@@ -88,6 +90,9 @@ func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	}
 	for range m.brokers {
 		m.flushTime = append(m.flushTime, s.between(time.Millisecond, 3*time.Millisecond)<<(2*s.rng.IntN(3)))
+	}
+	if s.chance(500) {
+		m.reserve = 2 << 10
 	}
 	return m
 }
@@ -290,10 +295,11 @@ func (w *World) slowDisk(b *broker) {
 
 // failSync lets an fsync of a broker fail; later somebody restarts it.
 func (w *World) failSync(b *broker) {
-	if !b.up {
+	if !b.up || !w.mayFail(b) {
 		return
 	}
 	w.cov.SyncFailures++
+	b.disk.failing = true
 	b.disk.failSync(1 + w.rng.IntN(5))
 	b.later(w.between(300*time.Millisecond, 3*time.Second), func() { w.kill(b) })
 }

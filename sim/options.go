@@ -32,6 +32,7 @@ const (
 	partConsumers = "consumers" // of leaders
 	partFollowers = "followers" // consumers of any replica
 	partAskers    = "askers"    // of the latest offset
+	partClocks    = "clocks"    // that are wrong from the beginning
 	partPipelines = "pipelines" // producers with several batches in flight
 	partGroups    = "groups"    // consumer groups
 	partChurn     = "churn"     // members that come, go and stop
@@ -40,7 +41,7 @@ const (
 
 // workloadParts lists the parts of the workload by name.
 func workloadParts() []string {
-	return []string{partCareless, partConsumers, partFollowers, partAskers, partPipelines, partGroups, partChurn, partAdmins}
+	return []string{partCareless, partConsumers, partFollowers, partAskers, partPipelines, partGroups, partChurn, partAdmins, partClocks}
 }
 
 // Names lists what Options.Without can name: kinds of faults, then parts of the workload.
@@ -130,7 +131,7 @@ func (w *World) strike(kind int, b *broker) {
 	f := Fault{Kind: w.kinds[kind].name, Broker: int(b.id), At: w.now - time.Second}
 	f.LeftOut = w.opts.without(f.Kind) || slices.Contains(w.opts.Skip, n) || w.opts.MaxFaults > 0 && n >= w.opts.MaxFaults
 	w.struck = append(w.struck, f)
-	if f.LeftOut {
+	if f.LeftOut || w.kinds[kind].admin && w.fragile() {
 		return
 	}
 	w.note("fault "+f.Kind, int64(n), int64(b.id))

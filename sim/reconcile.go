@@ -5,6 +5,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/segment"
 )
 
 // What package partition's Manager does around its Planner: the decision is the product's own.
@@ -40,6 +41,10 @@ func (b *broker) recoverAll() {
 			continue
 		}
 		unclean = unclean || !r.Report.Clean
+		if r.Report.Doubtful {
+			b.w.cov.DoubtfulEnds++
+			b.suspect = append(b.suspect, f.Partition)
+		}
 		if r.Report.Relaxed {
 			relaxed = append(relaxed, f.Partition)
 		}
@@ -56,6 +61,7 @@ func (b *broker) adopt(tp cluster.TopicPartition, s *partition.Standalone, err e
 		return nil
 	}
 	r := &replica{b: b, tp: tp, Standalone: s}
+	s.OnDamage(func(d *segment.DamageError) { r.post(func() { r.Damaged(d) }) })
 	r.at = s.Status()
 	r.seen = int64(r.at.LogStart)
 	b.w.check.recovered(r)
@@ -98,11 +104,9 @@ func (b *broker) carryOut(plan *partition.Plan, image *cluster.Image, leaving []
 		b.later(flushPoll, func() { b.carryOut(plan, image, leaving) })
 		return
 	}
-	for _, t := range plan.Remove {
-		b.remove(t.Partition)
-	}
-	if len(plan.Remove) > 0 {
-		b.Removed(plan.Remove)
+	gone := slices.DeleteFunc(slices.Clone(plan.Remove), func(t cluster.Tombstone) bool { return !b.remove(t.Partition) })
+	if len(gone) > 0 {
+		b.Removed(gone)
 	}
 	for _, tp := range plan.Park {
 		b.park(tp)
@@ -145,17 +149,24 @@ func (b *broker) create(tp cluster.TopicPartition, image *cluster.Image) {
 	r.inform(image)
 }
 
-// remove deletes the files of a replica for which there is a tombstone.
-func (b *broker) remove(tp cluster.TopicPartition) {
+// remove deletes the files of a replica for which there is a tombstone; false when the disk does not let it, which leaves it for the next start.
+func (b *broker) remove(tp cluster.TopicPartition) bool {
 	b.w.cov.ReplicasRemoved++
 	b.w.note("removed", int64(b.id), b.w.key(tp))
 	if r := b.replica(tp); r != nil {
-		b.w.check.must(r.Remove())
+		err := r.Remove()
+		b.w.check.closed(b, err)
 		b.forget(r)
+		if err != nil {
+			b.damaged = append(b.damaged, tp)
+			return false
+		}
 	}
 	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })
-	b.w.check.must(b.opener.Remove(tp))
 	delete(b.w.check.down, place{b.id, tp})
+	err := b.opener.Remove(tp)
+	b.w.check.closed(b, err)
+	return err == nil
 }
 
 // park closes a replica that the metadata does not know, and keeps its files (case 149).
@@ -163,7 +174,7 @@ func (b *broker) park(tp cluster.TopicPartition) {
 	b.w.cov.ReplicasParked++
 	b.w.note("parked", int64(b.id), b.w.key(tp))
 	if r := b.replica(tp); r != nil {
-		b.w.check.must(r.Close())
+		b.w.check.closed(b, r.Close())
 		b.forget(r)
 	}
 	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })

@@ -118,7 +118,7 @@ func (r *replica) turn() {
 	if s.Deadline > 0 && (r.armed == 0 || s.Deadline < r.armed) {
 		r.armed = s.Deadline
 		at := s.Deadline
-		r.b.later(max(0, at-r.b.w.now), func() {
+		r.b.later(max(0, at-r.b.Now()), func() {
 			if r.armed == at {
 				r.armed = 0
 				r.step(&replication.Tick{})

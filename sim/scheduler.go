@@ -10,7 +10,7 @@ import (
 )
 
 // traceLines bounds how much of a history is remembered for a report.
-const traceLines = 4000
+const traceLines = 100_000
 
 // scheduler is virtual time: events run one after another, by time and, at one time, in the order in which they were scheduled. Everything that
 // happens is added to a hash, so that two histories are the same if their hashes are.

@@ -72,7 +72,7 @@ func TestFaultsCanBeLeftOut(t *testing.T) {
 			t.Errorf("fault %d was %v and became %v", i, f, g)
 		}
 	}
-	none := sim.Run(sim.Options{Seed: 3, MaxFaults: 1, Without: []string{whole.Faults[0].Kind}, Brokers: 5, Partitions: 3})
+	none := sim.Run(sim.Options{Seed: 3, Without: sim.Names(), Brokers: 5, Partitions: 3})
 	if none.Violation != "" || none.Coverage.Kills+none.Coverage.PowerCuts+none.Coverage.Isolations+none.Coverage.Pauses != 0 {
 		t.Errorf("%s with %v", none.Coverage, none.Faults)
 	}

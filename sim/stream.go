@@ -55,7 +55,7 @@ func (b *broker) incoming(leader cluster.BrokerID) *incoming {
 }
 
 func (in *incoming) follow(tp cluster.TopicPartition, epoch record.LeaderEpoch) {
-	in.core.Follow(in.b.w.now, session.Wanted{Partition: tp, LeaderEpoch: epoch})
+	in.core.Follow(in.b.Now(), session.Wanted{Partition: tp, LeaderEpoch: epoch})
 	in.pumpSoon()
 }
 
@@ -93,7 +93,7 @@ func (in *incoming) pump() {
 		return
 	}
 	for {
-		w, ok := in.core.Due(in.b.w.now)
+		w, ok := in.core.Due(in.b.Now())
 		if !ok {
 			break
 		}
@@ -104,22 +104,22 @@ func (in *incoming) pump() {
 		in.conn.send(0, func() { far.b.do(func() { far.receive(f) }) })
 	}
 	if at, ok := in.core.NextDue(); ok {
-		in.b.later(max(0, at-in.b.w.now), in.pumpSoon)
+		in.b.later(max(0, at-in.b.Now()), in.pumpSoon)
 	}
 }
 
 func (in *incoming) subscribe(w session.Wanted) {
 	r := in.b.replica(w.Partition)
 	if r == nil {
-		in.core.Absent(in.b.w.now, w)
+		in.core.Absent(in.b.Now(), w)
 		return
 	}
 	at, ok := r.Position(w.LeaderEpoch)
 	if !ok {
-		in.core.Absent(in.b.w.now, w)
+		in.core.Absent(in.b.Now(), w)
 		return
 	}
-	in.core.Begin(in.b.w.now, session.Subscribe{Partition: w.Partition, LeaderEpoch: w.LeaderEpoch, LogEnd: at.LogEnd, LastEpoch: at.LastEpoch, Flushed: at.Flushed, LogStart: at.LogStart})
+	in.core.Begin(in.b.Now(), session.Subscribe{Partition: w.Partition, LeaderEpoch: w.LeaderEpoch, LogEnd: at.LogEnd, LastEpoch: at.LastEpoch, Flushed: at.Flushed, LogStart: at.LogStart})
 }
 
 // planted makes a frame lie where that is the plant.
@@ -191,7 +191,7 @@ func (in *incoming) connected(conn *stream, far *outgoing, epoch cluster.BrokerE
 			in.b.do(func() { in.lost(conn) })
 		}
 	}
-	in.core.Connected(in.b.w.now)
+	in.core.Connected(in.b.Now())
 	in.pumpSoon()
 }
 
@@ -219,13 +219,13 @@ func (in *incoming) receive(conn *stream, down session.Down) {
 		}
 		if in.b.w.chance(in.b.w.mix.overrun) {
 			in.b.w.cov.Overruns++
-			in.core.Overrun(in.b.w.now, f.ID)
+			in.core.Overrun(in.b.Now(), f.ID)
 			in.pumpSoon()
 			return
 		}
 		r.post(func() { r.Deliver(w.LeaderEpoch, f, func() {}) })
 	case session.Refused:
-		w, ok := in.core.Refused(in.b.w.now, f)
+		w, ok := in.core.Refused(in.b.Now(), f)
 		if r := in.b.replica(w.Partition); ok && r != nil {
 			r.step(&replication.SubscribeRefused{LeaderEpoch: w.LeaderEpoch, Refused: f})
 		}

@@ -237,7 +237,7 @@ func (p *producer) send() {
 	b := p.to.leader
 	deadline := w.between(300*time.Millisecond, answerTimeout)
 	p.l.call(p.node, b, func() {
-		b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, w.now+deadline, func(res partition.ProduceResult) {
+		b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, b.Now()+deadline, func(res partition.ProduceResult) {
 			w.net.send(b.node(), p.node, func() {
 				if current() {
 					p.answered(res)
@@ -336,6 +336,10 @@ func (b *broker) produce(tp cluster.TopicPartition, batch []byte, acks partition
 	r := b.replica(tp)
 	if r == nil {
 		answer(partition.ProduceResult{Code: cluster.CodeNotLeader, BaseOffset: -1})
+		return
+	}
+	if b.nearlyFull() {
+		answer(partition.ProduceResult{Code: cluster.CodeStorage, BaseOffset: -1})
 		return
 	}
 	r.post(func() {

@@ -67,6 +67,11 @@ type World struct {
 	// retiring is the broker that is being taken out of the cluster, nil for none.
 	retiring *retirement
 	struck   []Fault // so far
+	// spoilt is whose disk is not to be trusted, nil for nobody's; directories is how many data directories were begun.
+	spoilt      *spoiled
+	directories int
+	// wallLow is how far behind the truth a wall clock has ever been, as a negative time.
+	wallLow time.Duration
 }
 
 // replicationFactor is the usual one.
@@ -107,7 +112,9 @@ func newWorld(opts Options) *World {
 	w.meta = newMetadata(w)
 	w.groups = newGroups(w)
 	for i := range w.mix.brokers {
-		w.brokers = append(w.brokers, newBroker(w, cluster.BrokerID(i)))
+		b := newBroker(w, cluster.BrokerID(i))
+		w.wallLow = min(w.wallLow, b.clock.skew)
+		w.brokers = append(w.brokers, b)
 	}
 	return w
 }
@@ -167,9 +174,7 @@ func (w *World) heal() {
 	w.mendAll()
 	for _, b := range w.brokers {
 		b.slowDisk, b.retired = false, false
-		if b.up && b.disk.fail != nil {
-			b.disk.fail.Heal()
-		}
+		w.healDisk(b)
 		if b.up && b.failed {
 			b.crash() // an operator replaces what is broken
 		}
@@ -179,6 +184,7 @@ func (w *World) heal() {
 	}
 	w.meta.lead()
 	w.groups.heal()
+	w.repairAll()
 	w.after(afterHealing, func() { w.load.stopping = true })
 	w.runUntil(w.now+healLimit, w.settled)
 	if !w.check.failed() && !w.settled() {

@@ -23,8 +23,7 @@ import (
 
 // Bounds of reports.
 const (
-	traceTail   = 400 // of the last events, with -v
-	shrunkTail  = 60  // of the last events of a history that was shrunk
+	shrunkTail  = 60 // of the last events of a history that was shrunk
 	shrinkRuns  = 2000
 	maxFailures = 20 // whole reports; further failures are one line each
 )
@@ -40,6 +39,7 @@ type command struct {
 	verbose bool
 	twice   bool
 	floors  bool
+	tail    int           // of the last events, with verbose
 	shrink  time.Duration // how long a failure is shrunk, 0 for not at all
 	out     io.Writer
 	talk    io.Writer
@@ -68,6 +68,7 @@ func parse(args []string, talk io.Writer) (*command, error) {
 	flags.Uint64Var(&c.seeds, "seeds", 1, "how many seeds, counted up from the first")
 	flags.IntVar(&c.workers, "workers", runtime.GOMAXPROCS(0), "how many histories are played at once")
 	flags.BoolVar(&c.verbose, "v", false, "print each history, and the faults and last events of one that fails")
+	flags.IntVar(&c.tail, "tail", 400, "how many of the last events -v prints")
 	flags.BoolVar(&c.twice, "twice", false, "play each seed twice and compare the hashes")
 	flags.BoolVar(&c.floors, "floors", false, "fail when the histories together covered too little")
 	flags.DurationVar(&c.shrink, "shrink", 0, "how long to look for a smaller history that breaks the same invariant, for each failure; 0 for not at all")
@@ -89,7 +90,7 @@ func parse(args []string, talk io.Writer) (*command, error) {
 	if o.Plant, ok = plantOf(*plant); !ok {
 		return nil, fmt.Errorf("sim: plant %q is not known; there are %v", *plant, sim.Plants())
 	}
-	if flags.NArg() > 0 || c.seeds == 0 || c.workers < 1 || c.shrink < 0 {
+	if flags.NArg() > 0 || c.seeds == 0 || c.workers < 1 || c.shrink < 0 || c.tail < 0 {
 		return nil, fmt.Errorf("sim: want at least one seed and one worker, no negative time, and no arguments beside flags")
 	}
 	if *without != "" {

@@ -112,7 +112,7 @@ func (c *command) report(h history, failures int) bool {
 // explain shows a failure: its trace, and what is left of it after shrinking.
 func (c *command) explain(h history) {
 	if c.verbose {
-		printTail(c.talk, &h.result, traceTail)
+		printTail(c.talk, &h.result, c.tail)
 	}
 	if c.shrink == 0 {
 		return
