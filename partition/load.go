@@ -92,15 +92,18 @@ func scan(o *Options, root string, report *LoadReport) ([]place, error) {
 	return found, nil
 }
 
-// makeRoot makes the directory of the replicas, durably: a power cut must not take the names of directories whose logs were flushed.
+// makeRoot makes the directory of the replicas, durably: a power cut must not take the names of directories whose logs were flushed. That is so for the
+// names in it, too: the life before may have ended between making a replica's directory and syncing its name.
 func makeRoot(o *Options, root string) error {
 	if err := o.FS.MkdirAll(root); err != nil {
 		return err
 	}
-	if err := o.FS.SyncDir(o.Root); err != nil {
-		return err
+	for _, dir := range []string{root, o.Root, filepath.Dir(o.Root)} {
+		if err := o.FS.SyncDir(dir); err != nil {
+			return err
+		}
 	}
-	return o.FS.SyncDir(filepath.Dir(o.Root))
+	return nil
 }
 
 // parseDir reads the name of a partition's directory, which TopicPartition.String gives.

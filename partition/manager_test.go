@@ -174,6 +174,29 @@ func TestCase12_FullDiskRefusesAndGoesOn(t *testing.T) {
 	k.checkValues("a", "b", "c")
 }
 
+// The disk fails where the name of a new replica's directory is synced, and the process is started again. What is flushed from then on outlives a power cut.
+func TestCase60_AHalfMadeDirectoryIsMadeDurable(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := vfs.NewInjector(mem, nil)
+	k := newKit(t, disk)
+	disk.Add(vfs.Rule{Op: vfs.OpSyncDir, Glob: partitionsDir, Count: 1, Err: syscall.EIO})
+	k.topic(1, 1)
+	if r := k.runner().Role(); r != RoleOffline {
+		t.Fatalf("role %v after a failed creation", r)
+	}
+	k.restart(mem) // a kill: what was written is there, and is not durable
+	k.put(testTP, 1, 1, 3)
+	k.reconcile()
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
+	report := k.restart(mem.CrashClone())
+	if report.Opened != 1 {
+		t.Fatalf("after a power cut there is %+v", report)
+	}
+	k.put(testTP, 1, 1, 5)
+	k.reconcile()
+	k.checkValues("a")
+}
+
 // A log start that cannot be moved because the disk is full is moved when there is room again, although nothing else happens.
 func TestCase12_DeletionWaitsForRoom(t *testing.T) {
 	disk := vfs.NewInjector(vfs.NewMem(), nil)

@@ -101,7 +101,7 @@ func (b *broker) mount() bool {
 		b.w.check.fail("unexpected: broker %d does not start: %v", b.id, err)
 	}
 	b.w.cov.RefusedStarts++
-	b.w.note("refused", int64(b.id), int64(b.life))
+	b.w.note("refused: "+err.Error(), int64(b.id), int64(b.life))
 	b.up = false
 	b.w.restart(b)
 	return false

@@ -24,7 +24,7 @@ type disk struct {
 
 	failing bool          // calls fail, or will
 	fullTil time.Duration // until then there is no room, or what waited for room may still be waiting
-	swapped bool          // this is another broker's
+	swapped *broker       // whose disk this is, nil for the own one
 	// copy is the disk after an orderly stop, copiedAt the broker epoch of the life before; nil for none.
 	copy     *vfs.Mem
 	copiedAt cluster.BrokerEpoch

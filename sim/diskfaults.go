@@ -87,7 +87,7 @@ func (w *World) readError(b *broker) {
 
 // diskFull leaves a disk almost no room for a while (cases 12, 13).
 func (w *World) diskFull(b *broker) {
-	if !w.mayFail(b) || b.disk.swapped || b.disk.full(w.now) {
+	if !w.mayFail(b) || b.disk.swapped != nil || b.disk.full(w.now) {
 		return
 	}
 	w.cov.FullDisks++
@@ -249,24 +249,35 @@ func (w *World) putBack(b *broker) {
 // swapDisks puts the disks of two brokers into each other's machines: neither may start with it (case 44). Later somebody sees it.
 func (w *World) swapDisks(b *broker) {
 	o := w.brokers[w.rng.IntN(len(w.brokers))]
-	if o == b || w.spoilt != nil || b.disk.full(w.now) || o.disk.full(w.now) || b.disk.swapped || o.disk.swapped {
+	if o == b || w.spoilt != nil || !w.mayBeSwapped(b) || !w.mayBeSwapped(o) {
 		return
 	}
 	w.cov.SwappedDisks++
 	w.swap(b, o)
 	w.after(w.between(500*time.Millisecond, 3*time.Second), func() {
-		if b.disk.swapped && o.disk.swapped {
+		if b.disk.swapped == o {
 			w.swap(b, o)
 		}
 	})
 }
 
+// mayBeSwapped reports whether a broker has a disk of its own, with nothing else wrong with it.
+func (w *World) mayBeSwapped(b *broker) bool {
+	_, err := b.disk.mem.Stat(filepath.Join(dataRoot, identityFile))
+	return err == nil && b.disk.swapped == nil && !b.disk.full(w.now)
+}
+
+// swap exchanges two disks, or puts them back.
 func (w *World) swap(b, o *broker) {
+	with, of := o, b
+	if b.disk.swapped == o {
+		with, of = nil, nil
+	}
+	b.disk.swapped, o.disk.swapped = with, of
 	for _, x := range []*broker{b, o} {
 		if x.up {
 			x.crash()
 		}
-		x.disk.swapped = !x.disk.swapped
 	}
 	b.disk.mem, o.disk.mem = o.disk.mem, b.disk.mem
 	w.restart(b)

@@ -33,7 +33,7 @@ type spoiled struct {
 // mayTake reports whether a fault may take what b's disk holds: no other disk is in trouble, and every partition that b holds survives it. An errand that is
 // under way could change that, so there is none.
 func (w *World) mayTake(b *broker) bool {
-	return w.spoilt == nil && w.errands == 0 && w.retiring == nil && !b.disk.swapped && !w.troubled(b) && w.dispensable(b)
+	return w.spoilt == nil && w.errands == 0 && w.retiring == nil && b.disk.swapped == nil && !w.troubled(b) && w.dispensable(b)
 }
 
 // dispensable reports whether every partition that b holds survives without it: somebody else is on record as complete, and stays so whatever happens to
@@ -57,7 +57,7 @@ func (w *World) dispensable(b *broker) bool {
 // troubled reports whether the disk of anybody but b fails, or has failed and was not looked after.
 func (w *World) troubled(b *broker) bool {
 	for _, o := range w.brokers {
-		if o != b && (o.disk.failing || o.disk.swapped || o.up && (o.failed || len(o.damaged) > 0)) {
+		if o != b && (o.disk.failing || o.disk.swapped != nil || o.up && (o.failed || len(o.damaged) > 0)) {
 			return true
 		}
 	}
@@ -198,10 +198,8 @@ func (w *World) healDisk(b *broker) {
 	if b.up {
 		b.disk.fail.Heal()
 	}
-	for _, o := range w.brokers {
-		if o != b && b.disk.swapped && o.disk.swapped {
-			w.swap(b, o)
-		}
+	if o := b.disk.swapped; o != nil {
+		w.swap(b, o)
 	}
 }
 
