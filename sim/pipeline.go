@@ -100,7 +100,7 @@ func (p *pipeline) send(op *operation) {
 		}
 		b := conn.to
 		b.do(func() {
-			b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, w.now+deadline, func(res partition.ProduceResult) {
+			b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, b.Now()+deadline, func(res partition.ProduceResult) {
 				p.answer(conn, op, res)
 			})
 		})
