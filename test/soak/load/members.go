@@ -169,9 +169,14 @@ func (c *Client) nativeLife(ctx context.Context, group string, topics []string) 
 			if gone {
 				wait(ctx, givingUp)
 			}
+			now := change{slices.Clone(tps), gone}
 			select {
-			case m.changes <- change{slices.Clone(tps), gone}:
-			case <-ctx.Done():
+			case m.changes <- now:
+			default: // full: its reader has ended, or will come. A change must not get lost only because ctx has ended as well
+				select {
+				case m.changes <- now:
+				case <-ctx.Done():
+				}
 			}
 		}
 	}
