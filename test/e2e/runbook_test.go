@@ -3,11 +3,15 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/moldau-log/moldau/internal/vfs"
+	"github.com/moldau-log/moldau/segment"
 )
 
 // runbook is the commands that a section of docs/operations.md tells an operator to type, in their order.
@@ -225,4 +229,46 @@ func fillDisk(t *testing.T, path string) {
 			size /= 2
 		}
 	}
+}
+
+// TestCase24_NothingIsWrittenBeforeTheLock: a process that finds the data directory in use leaves every file in it as it was.
+func TestCase24_NothingIsWrittenBeforeTheLock(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	c.Must("topic", "create", "numbers", "-p", "1")
+	c.MustWith("one\n", "produce", "numbers")
+	b := c.Brokers[0]
+	b.Kill()
+	held, err := segment.LockDir(vfs.OS{}, b.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	before := b.files()
+	out := c.CLI(b.Args()...)
+	if out.Code == 0 || !strings.Contains(out.Stderr, "in use by another process") {
+		t.Errorf("exit %d: %s", out.Code, out.Stderr)
+	}
+	if after := b.files(); after != before {
+		t.Errorf("the files were\n%s\nand are\n%s", before, after)
+	}
+}
+
+// files lists what is in the data directory: names, sizes and checksums.
+func (b *Broker) files() string {
+	b.cluster.t.Helper()
+	var out strings.Builder
+	err := filepath.WalkDir(b.Data, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			fmt.Fprintln(&out, path)
+			return err
+		}
+		content, err := os.ReadFile(path)
+		fmt.Fprintln(&out, path, len(content), crc32.ChecksumIEEE(content))
+		return err
+	})
+	if err != nil {
+		b.cluster.t.Fatal(err)
+	}
+	return out.String()
 }
