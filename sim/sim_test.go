@@ -84,3 +84,12 @@ func TestPlantsAreFound(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkRun tells how many simulated seconds a second of one core is worth: at least 20.
+func BenchmarkRun(b *testing.B) {
+	simulated := 0.0
+	for seed := uint64(0); b.Loop(); seed++ {
+		simulated += sim.Run(sim.Options{Seed: seed % boundedSeeds}).Simulated.Seconds()
+	}
+	b.ReportMetric(simulated/b.Elapsed().Seconds(), "simulated-s/s")
+}
