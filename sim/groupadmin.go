@@ -148,7 +148,7 @@ func (c *groupChecker) goes(name string, l *groupLedger, o *offsetLedger, nowMs 
 	if l.state != nil {
 		since = max(since, l.state.EmptySinceMs)
 	}
-	if l.state != nil && len(l.state.Members) > 0 || nowMs-since < c.w.groups.retention.Milliseconds() {
+	if l.state != nil && len(l.state.Members) > 0 && !l.hidden || nowMs-since < c.w.groups.retention.Milliseconds() {
 		c.w.check.fail("case 85: an offset of group %s goes after %d ms, nobody has asked for that; offsets are kept for %s; the group is %+v", name, nowMs-since,
 			c.w.groups.retention, l.state)
 	}

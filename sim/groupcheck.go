@@ -33,9 +33,11 @@ type groupLedger struct {
 	highest int32 // epoch so far
 	// deleters is how many requests to delete have been carried out, may have been, or are under way.
 	deleters int
-	since    map[string]int // members, and with which entry they came
-	left     map[string]int // those that were members, and with which entry they went
-	offsets  map[cluster.TopicPartition]*offsetLedger
+	// hidden says that a state comes later in the batch: one before it, in which the group was empty, is left out then.
+	hidden  bool
+	since   map[string]int // members, and with which entry they came
+	left    map[string]int // those that were members, and with which entry they went
+	offsets map[cluster.TopicPartition]*offsetLedger
 }
 
 // offsetLedger is the history of one committed offset. Version 0 is none.
@@ -265,8 +267,12 @@ func (c *groupChecker) topicDeleted(*cluster.Image) {
 func (c *groupChecker) batch(records []cluster.GroupRecord, image *cluster.Image, nowMs int64) {
 	c.applied++
 	view := c.w.meta.state.Groups()
-	for _, rec := range records {
+	for i, rec := range records {
 		l := c.group(rec.GroupID())
+		l.hidden = slices.ContainsFunc(records[i+1:], func(next cluster.GroupRecord) bool {
+			state, ok := next.(cluster.GroupState)
+			return ok && state.Group == rec.GroupID()
+		})
 		switch r := rec.(type) {
 		case cluster.GroupState:
 			c.state(l, r)
@@ -323,7 +329,7 @@ func (c *groupChecker) committed(l *groupLedger, r cluster.OffsetCommitted) {
 // admits reports whether the group takes a commit in the state that it has in the log.
 func (l *groupLedger) admits(req *commitRequest) bool {
 	if req.in.MemberID == "" {
-		return l.state == nil || len(l.state.Members) == 0
+		return l.hidden || l.state == nil || len(l.state.Members) == 0
 	}
 	if l.state == nil {
 		return false
@@ -339,7 +345,7 @@ func (l *groupLedger) admits(req *commitRequest) bool {
 }
 
 func (c *groupChecker) deleted(l *groupLedger, r cluster.GroupDeleted, nowMs int64) {
-	if l.state != nil && len(l.state.Members) > 0 {
+	if l.state != nil && len(l.state.Members) > 0 && !l.hidden {
 		c.w.check.fail("case 90: group %s is deleted with %d members", r.Group, len(l.state.Members))
 	}
 	for _, o := range l.offsets { // the order does not matter
