@@ -16,7 +16,7 @@ import (
 
 const (
 	// RecheckSeeds bounds a search when the seed that the page names finds nothing any more; for a rare bug, three times the seeds that it took do.
-	RecheckSeeds = 1000
+	RecheckSeeds = 300
 	// refresh is the environment variable that makes Check look for everything anew, within so many seeds, and write the page.
 	refresh = "BUGS_SEEDS"
 )
