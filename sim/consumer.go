@@ -79,12 +79,19 @@ func (c *consumer) again(attempt int) {
 	if c.to.ended() {
 		return
 	}
-	c.l.w.after(c.l.w.between(2*time.Millisecond, 60*time.Millisecond), c.fetch)
+	pause := 60 * time.Millisecond
+	if c.l.stopping {
+		pause = 10 * time.Millisecond // the rest is read at once: small segments give little for each answer
+	}
+	c.l.w.after(c.l.w.between(2*time.Millisecond, pause), c.fetch)
 }
 
 // answered checks an answer and moves on.
 func (c *consumer) answered(res fetched) {
 	w := c.l.w
+	if c.to.ended() {
+		return
+	}
 	switch {
 	case res.Code == cluster.CodeOffsetOutOfRange && c.position < c.to.ledger().start:
 		c.reset(res.LogStart)
@@ -205,7 +212,7 @@ func (a *asker) ask() {
 		res, err := r.ListOffset(partition.ListRequest{Kind: partition.ListLatest, LeaderEpoch: epoch})
 		w.check.must(err)
 		w.net.send(b.node(), a.node, func() {
-			if res.Code != cluster.CodeNone {
+			if res.Code != cluster.CodeNone || a.to.ended() {
 				failed()
 				return
 			}

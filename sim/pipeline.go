@@ -167,14 +167,17 @@ func (p *pipeline) broken(conn *connection, why string) {
 func (p *pipeline) answeredOn(conn *connection, op *operation, res partition.ProduceResult) {
 	w := p.l.w
 	at := slices.Index(p.ops, op)
-	if p.conn != conn || at < 0 {
+	if p.conn != conn || at < 0 || p.to.ended() {
 		return
 	}
 	w.note("pipelined", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset))
-	if res.Code == cluster.CodeNone {
-		p.op = op
-		p.acknowledged(res.BaseOffset, res.LeaderEpoch)
-		p.op = nil
+	deleted := res.Code == cluster.CodeDuplicateSequence && at == 0 && p.to.ledger().start > op.floor // it was stored, and trimmed since
+	if res.Code == cluster.CodeNone || deleted {
+		if !deleted {
+			p.op = op
+			p.acknowledged(res.BaseOffset, res.LeaderEpoch)
+			p.op = nil
+		}
 		p.to.ledger().inFlight--
 		p.ops = slices.Delete(p.ops, at, at+1)
 		return
