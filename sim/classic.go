@@ -108,6 +108,7 @@ func (c *classicMember) sendJoin(current func() bool) {
 		w.groups.madeIDs++
 		in.NewMemberID = fmt.Sprintf("c%d-%d-%d", c.number, c.life, w.groups.madeIDs)
 	}
+	asked := w.groups.check.applied
 	// The answer may come as late as the others join.
 	c.ask(in, c.group.rebalance+groupTimeout, func(a groupAnswer) {
 		if !current() {
@@ -119,7 +120,7 @@ func (c *classicMember) sendJoin(current func() bool) {
 		}
 		c.heard = w.now
 		j := a.Join
-		w.groups.check.joined(c, j)
+		w.groups.check.joined(c, asked, j)
 		c.id = j.MemberID
 		if j.MemberIDRequired {
 			c.sendJoin(current)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -31,6 +32,7 @@ type commitRequest struct {
 type groupLedger struct {
 	state   *cluster.GroupState
 	highest int32 // epoch so far
+	former  []groupLife
 	// deleters is how many requests to delete have been carried out, may have been, or are under way.
 	deleters int
 	// hidden says that a state comes later in the batch: one before it, in which the group was empty, is left out then.
@@ -38,6 +40,12 @@ type groupLedger struct {
 	since   map[string]int // members, and with which entry they came
 	left    map[string]int // those that were members, and with which entry they went
 	offsets map[cluster.TopicPartition]*offsetLedger
+}
+
+// groupLife is what a group was until it was deleted: an answer may still be on its way, or be in the same batch.
+type groupLife struct {
+	ended   int   // with this entry
+	highest int32 // epoch
 }
 
 // offsetLedger is the history of one committed offset. Version 0 is none.
@@ -354,6 +362,12 @@ func (c *groupChecker) deleted(l *groupLedger, r cluster.GroupDeleted, nowMs int
 			o.versions = append(o.versions, offsetVersion{})
 		}
 	}
+	c.w.note("group deleted", int64(l.highest))
+	life := groupLife{ended: c.applied, highest: l.highest}
+	if l.hidden {
+		life.highest = math.MaxInt32 // its last states are left out
+	}
+	l.former = append(l.former, life)
 	l.state, l.highest = nil, 0
 	l.gone(nil, c.applied)
 	l.since = map[string]int{}

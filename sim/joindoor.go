@@ -96,6 +96,7 @@ func (d *joinDoor) request(req joinRequest) {
 func (d *joinDoor) heartbeat(beat group.Heartbeat, always bool) { //nolint:revive // answer or push
 	d.busy = true
 	check := d.s.b.w.groups.check
+	asked := check.applied
 	d.s.submit(beat.Group, beat, check.watch(d.s.b, beat.Group, beat, func(r group.Reply) {
 		d.busy = false
 		if d.closed {
@@ -114,7 +115,7 @@ func (d *joinDoor) heartbeat(beat group.Heartbeat, always bool) { //nolint:reviv
 		}
 		if always || resp.Changed {
 			d.sent = resp.Version
-			d.tell(joinResponse{MemberReply: resp, over: resp.Epoch < 0})
+			d.tell(joinResponse{MemberReply: resp, over: resp.Epoch < 0, asked: asked})
 		}
 		d.next()
 	}))

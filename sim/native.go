@@ -41,6 +41,7 @@ type joinResponse struct {
 	code   cluster.Code
 	leader cluster.BrokerID
 	over   bool
+	asked  int // the newest entry with records of groups when the coordinator was asked: for the checks
 }
 
 func (n *nativeMember) start() {
@@ -150,7 +151,7 @@ func (n *nativeMember) told(s *joinStream, r joinResponse) {
 	if n.epoch == 0 && r.Epoch > 0 {
 		n.w.cov.Joins++
 	}
-	n.w.groups.check.told(n.group.name, r.Epoch)
+	n.w.groups.check.told(n.group.name, r.asked, r.Epoch)
 	n.heard, n.interval, n.epoch = n.w.now, r.HeartbeatInterval, r.Epoch
 	n.w.note("member at", int64(n.number), int64(r.Epoch), int64(len(r.Assigned)), int64(len(r.Revoke)))
 	if r.Changed && r.Version != n.seen {
