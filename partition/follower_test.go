@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -272,4 +273,40 @@ func receive[T any](t *testing.T, c <-chan T) T {
 // dataOf is a delivery of one stamped batch.
 func dataOf(b record.Batch, watermark record.Offset) session.Data {
 	return session.Data{First: b.BaseOffset(), HighWatermark: watermark, Bytes: b.Bytes()}
+}
+
+// What a leader wrote and nobody copied is gone when its successor's log begins at or above its end, although nothing has to be cut off: no record is left to
+// compare. Its producer has to be told so too: an answer from memory would acknowledge what is in no log.
+func TestCase27_SequencesOfRecordsThatNobodyElseHasAreForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		restarts bool
+		start    record.Offset // of the successor's log
+	}{
+		"at its end":                  {start: 3},
+		"at its end, after a restart": {start: 3, restarts: true},
+		"above its end":               {start: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t, vfs.NewMem())
+			k.topic(2, 1)
+			lost := sent{values: []string{"a", "b", "c"}, id: 4}.bytes(t)
+			if res := k.produce(slices.Clone(lost), AcksLeader); res.Code != cluster.CodeNone {
+				t.Fatalf("produced: %s", res.Code)
+			}
+			if c.restarts {
+				k.check(k.manager.Close(context.Background())) // in order: it leaves a snapshot of what producers sent
+				k.start()
+			}
+			k.elect(2)
+			k.outputs.await(t, "subscription", func() bool { return len(k.outputs.subscribe) > 0 })
+			if c.start > 3 {
+				k.manager.Refused(testTP, 2, session.Refused{Code: cluster.CodeOffsetOutOfRange, LeaderEpoch: 2, LogStart: c.start})
+				k.awaitStatus("reset", func(s Status) bool { return s.LogStart == c.start })
+			}
+			k.deliverFrom(2, session.Data{First: c.start, HighWatermark: c.start, LogStart: c.start}, c.start, "x")
+			k.awaitStatus("copy", func(s Status) bool { return s.LogStart == c.start && s.LogEnd == c.start+1 })
+			k.elect(1)
+			k.checkProduced(k.produce(slices.Clone(lost), AcksLeader), cluster.CodeNone, c.start+1)
+		})
+	}
 }

@@ -48,6 +48,11 @@ func (r *Replica) delivered(in *Delivered) {
 		return
 	}
 	f := &r.following
+	if !f.admitted && r.logEnd > 0 && in.LogStart >= r.logEnd {
+		// The leader has nothing of what this log holds, so nobody has compared them: it may end in records that are in no other log. They are below the
+		// log start for readers; what the owner remembers of them, producers' batches, it must forget.
+		r.cut(r.logEnd, true)
+	}
 	f.admitted = true
 	f.watermark = max(f.watermark, in.HighWatermark)
 	f.logStart = max(f.logStart, in.LogStart)

@@ -51,7 +51,7 @@ func (l *Log) TruncateTo(end record.Offset) error {
 	return l.finish(rest, doomed)
 }
 
-// ResetTo drops everything and goes on at start, which may lie anywhere: a follower whose leader's log begins behind its own end. It is
+// ResetTo drops everything, producer snapshots included, and goes on at start, which may lie anywhere: a follower whose leader's log begins behind its own end. It is
 // on disk when it returns, and the generation has risen.
 func (l *Log) ResetTo(start record.Offset) error {
 	if l.offline != nil {
@@ -60,12 +60,30 @@ func (l *Log) ResetTo(start record.Offset) error {
 	if start < 0 {
 		return &OffsetError{Offset: start, Start: l.start, End: l.End()}
 	}
+	if err := l.forgetProducers(); err != nil {
+		return l.fail(err)
+	}
 	doomed := l.doomed(0)
 	if err := l.promise(start, start); err != nil {
 		return err
 	}
 	l.sealed = nil
 	return l.finish(&segment{end: start}, doomed)
+}
+
+// forgetProducers removes every producer snapshot, durably. What they tell was never compared with the log that is to come; one that lies just where that
+// begins would be taken for its state.
+func (l *Log) forgetProducers() error {
+	if len(l.snapshots()) == 0 {
+		return nil
+	}
+	if err := l.dropSnapshots(func(record.Offset) bool { return true }); err != nil {
+		return err
+	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return fmt.Errorf("segment: forget producers: %w", err)
+	}
+	return nil
 }
 
 // doomed lists the segments from the i-th on.
