@@ -40,10 +40,12 @@ func (b *Broker) produce(t *cluster.Topic, req ProduceRequest, done func(Produce
 	}
 	r, refusal := find(t, req.Partition)
 	if refusal != nil {
+		b.noteRefused(t, &req)
 		done(refusedProduce(refusal))
 		return
 	}
 	if b.diskFull.Load() {
+		b.noteRefused(t, &req)
 		done(refusedProduce(cluster.Refuse(cluster.CodeStorage, "the disk is nearly full; produce is refused until space returns")))
 		return
 	}
@@ -69,6 +71,14 @@ func (b *Broker) produce(t *cluster.Topic, req ProduceRequest, done func(Produce
 		Deadline:    b.clock.Now() + timeout,
 		Release:     req.Release,
 	}, completion)
+}
+
+// noteRefused tells the replica, if there is one, of a batch that it does not get now: it may lead, or have space, before the producer knows of the
+// refusal, and is not to take what is in flight behind the batch first.
+func (b *Broker) noteRefused(t *cluster.Topic, req *ProduceRequest) {
+	if r, ok := b.partitions.Get(cluster.TopicPartition{Topic: t.ID, Partition: req.Partition}); ok {
+		r.NoteRefused(req.Batch)
+	}
 }
 
 // ProduceWait is Produce for callers that have a goroutine to spare.

@@ -207,10 +207,18 @@ func (p *Partition) refuse(id replication.RequestID, code cluster.Code, message 
 	p.answer(id, ProduceResult{Code: code, BaseOffset: -1, AppendTimeMs: -1, Message: message})
 }
 
+// NoteRefused takes note of a batch that somebody before the partition has refused, and that its producer will send again: what it has in flight behind
+// it does not go first. Anything but a batch is ignored.
+func (p *Partition) NoteRefused(batch []byte) {
+	if head, err := record.ParseHead(batch); err == nil {
+		p.producers.noteRefused(head, p.wallMs)
+	}
+}
+
 // respond answers a request as the machine decided.
 func (p *Partition) respond(r *replication.Response) {
 	switch r.Code {
-	case cluster.CodeNotEnoughReplicas, cluster.CodeStorage, cluster.CodeOverloaded:
+	case cluster.CodeNotLeader, cluster.CodeFencedLeaderEpoch, cluster.CodeUnknownLeaderEpoch, cluster.CodeNotEnoughReplicas, cluster.CodeStorage, cluster.CodeOverloaded:
 		if r.Base < 0 && !p.producing.IsZero() {
 			p.producers.noteRefused(p.producing.Head, p.wallMs)
 		}

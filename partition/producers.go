@@ -43,7 +43,7 @@ func (p *producer) remember(b rememberedBatch) {
 	p.count++
 }
 
-// refusedBatch is a first batch that was refused on passing grounds.
+// refusedBatch is a first batch that was refused on passing grounds: the same batch may be taken when it comes again.
 type refusedBatch struct {
 	epoch   record.ProducerEpoch
 	first   record.Sequence
@@ -55,7 +55,7 @@ type refusedBatch struct {
 type Producers struct {
 	known map[record.ProducerID]*producer
 	// refused remembers unknown producers whose batch was refused, so that the ones that follow it in flight do not slip in before its retry
-	// (case 68). It is not part of the log's state: another leader lets them in, as Kafka does.
+	// (case 68), also when this replica has come to lead meanwhile. It is not part of the log's state: another leader lets them in, as Kafka does.
 	refused map[record.ProducerID]refusedBatch
 	undo    []undoProducer
 }

@@ -70,6 +70,37 @@ func TestCase68_FiveInFlightAndTheFirstFails(t *testing.T) {
 	k.checkValues("0", "1", "2", "3", "4")
 }
 
+// The first of several in flight reaches a replica that does not lead yet, the others when it does: none of them goes before the first.
+func TestCase68_TheFirstComesBeforeTheElection(t *testing.T) {
+	for name, first := range map[string]func(k *kit, batch []byte){
+		"refused by the replica": func(k *kit, batch []byte) {
+			k.checkProduced(k.produce(batch, AcksISR), cluster.CodeNotLeader, -1)
+		},
+		"refused on its way": func(k *kit, batch []byte) { k.runner().NoteRefused(batch) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t, vfs.NewMem())
+			k.topic(2, 2)
+			batch := func(seq int) []byte {
+				return sent{id: 9, seq: record.Sequence(seq), values: []string{fmt.Sprint(seq)}}.bytes(t)
+			}
+			first(k, batch(0))
+			old, _ := k.image.Partition(testTP)
+			alone := old.Clone()
+			alone.Leader, alone.LeaderEpoch, alone.PartitionEpoch, alone.ISR = 1, old.LeaderEpoch+1, old.PartitionEpoch+1, []cluster.BrokerID{1}
+			k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, alone) })
+			k.reconcile()
+			for seq := 1; seq < 5; seq++ {
+				k.checkProduced(k.produce(batch(seq), AcksISR), cluster.CodeOutOfOrderSequence, -1)
+			}
+			for seq := range 5 {
+				k.checkProduced(k.produce(batch(seq), AcksISR), cluster.CodeNone, record.Offset(seq))
+			}
+			k.checkValues("0", "1", "2", "3", "4")
+		})
+	}
+}
+
 func TestCase70_ForgottenProducerIsLetIn(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	r := k.topic(1, 1)

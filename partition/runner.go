@@ -50,6 +50,7 @@ type kind int8
 
 const (
 	kindProduce kind = iota
+	kindRefused
 	kindData
 	kindSubscribe
 	kindUnsubscribe
@@ -234,6 +235,8 @@ func (r *Runner) handle(m *message) {
 	switch m.kind {
 	case kindProduce:
 		p.Produce(m.produce, m.done)
+	case kindRefused:
+		p.NoteRefused(m.produce.Batch)
 	case kindData:
 		d := m.other.(*delivery)
 		p.Deliver(d.leaderEpoch, d.data, d.recycle)
@@ -378,10 +381,22 @@ func (r *Runner) produceSlowly(m message) {
 		select {
 		case <-space:
 		case <-timer.C:
+			r.NoteRefused(m.produce.Batch)
 			m.refuseProduce(cluster.CodeOverloaded)
 			return
 		}
 	}
+}
+
+// NoteRefused says that the caller has refused a batch for a reason that may pass, instead of handing it to Produce. Batches that the same caller hands
+// over afterwards are not let in before it, should their producer be unknown here. It keeps nothing of batch, and never blocks: an inbox with twice as
+// much in it as Produce waits for forgets it.
+func (r *Runner) NoteRefused(batch []byte) {
+	if len(batch) < record.HeaderSize {
+		return
+	}
+	head := append([]byte(nil), batch[:record.HeaderSize]...)
+	r.put(message{kind: kindRefused, produce: ProduceRequest{Batch: head}}, 2*r.manager.options.InboxSize)
 }
 
 // Read returns committed records over an atomic view, without waiting.

@@ -339,6 +339,7 @@ func (b *broker) produce(tp cluster.TopicPartition, batch []byte, acks partition
 		return
 	}
 	if b.nearlyFull() {
+		r.post(func() { r.NoteRefused(batch) })
 		answer(partition.ProduceResult{Code: cluster.CodeStorage, BaseOffset: -1})
 		return
 	}
