@@ -99,10 +99,14 @@ func (c *checker) retained(r *replica, from record.Offset, size int64) {
 		r.b.id, c.w.named(r.tp), from, r.at.LogStart, newest, r.b.WallMs(), r.at.SizeBytes, kept)
 }
 
-// onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it.
+// onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it. A leader that has not heard that a broker is there
+// again, with another disk, still counts what the former one had.
 func (c *checker) onDisk(r *replica) {
 	for _, id := range r.at.ISR {
 		b := c.w.brokers[id]
+		if known, ok := r.b.image.Broker(id); c.w.isSpoilt(b) && ok && known.Epoch != b.epoch {
+			continue
+		}
 		m := b.replica(r.tp)
 		if b.up && m != nil && m.at.LeaderEpoch == r.at.LeaderEpoch && m.at.Role != partition.RoleOffline && m.at.Flushed < r.at.HighWatermark {
 			c.fail("I1: the watermark of leader %d of %s is %d, broker %d is in sync and has flushed %d",

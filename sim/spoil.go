@@ -144,6 +144,9 @@ func (w *World) moveAway(b *broker, bad []string) {
 	for i, dir := range bad {
 		w.check.must(b.disk.mem.Rename(dir, filepath.Join(dataRoot, "moved-away-"+filepath.Base(dir)+strings.Repeat("x", i+w.cov.Repairs))))
 	}
+	if len(bad) == 0 {
+		return // there may be no directory of replicas yet
+	}
 	w.check.must(b.disk.mem.SyncDir(filepath.Join(dataRoot, partitionsDir)))
 	w.check.must(b.disk.mem.SyncDir(dataRoot))
 }
