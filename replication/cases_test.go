@@ -409,6 +409,44 @@ func TestLatestWaitsForARemovedLeader(t *testing.T) {
 	}
 }
 
+// TestLatestWaitsForALeaderThatIsRemovedLater: an election moves the leadership, and a reassignment takes the former leader away in a later step. Until then the
+// watermark waits for it; after that its lease may still last.
+func TestLatestWaitsForALeaderThatIsRemovedLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		leaders []cluster.BrokerID // of the epochs from 1 on
+		removed cluster.BrokerID
+		pause   time.Duration // between the last of these elections and the removal
+		epoch   record.LeaderEpoch
+		waits   bool
+	}{
+		"in the same epoch":             {leaders: []cluster.BrokerID{2, 1}, removed: 2, pause: time.Millisecond, epoch: 2, waits: true},
+		"with another epoch":            {leaders: []cluster.BrokerID{2, 1}, removed: 2, pause: time.Millisecond, epoch: 3, waits: true},
+		"two elections later":           {leaders: []cluster.BrokerID{2, 3, 1}, removed: 2, pause: time.Millisecond, epoch: 4, waits: true},
+		"when the lease is over":        {leaders: []cluster.BrokerID{2, 1}, removed: 2, pause: replication.PredecessorLease, epoch: 3},
+		"somebody who has not led":      {leaders: []cluster.BrokerID{2, 1}, removed: 3, pause: time.Millisecond, epoch: 3},
+		"nobody, after other elections": {leaders: []cluster.BrokerID{2, 3, 1}, removed: 9, pause: time.Millisecond, epoch: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{})
+			now, replicas := time.Minute, []cluster.BrokerID{1, 2, 3}
+			for i, leader := range c.leaders {
+				epoch := record.LeaderEpoch(i + 1)
+				r.Step(now, &replication.PartitionChanged{Config: &replication.ConfigChanged{MinISR: 1},
+					State: &cluster.Partition{Replicas: replicas, ISR: replicas, Leader: leader, LeaderEpoch: epoch, PartitionEpoch: cluster.PartitionEpoch(epoch)}})
+			}
+			left := slices.DeleteFunc(slices.Clone(replicas), func(id cluster.BrokerID) bool { return id == c.removed })
+			e := r.Step(now+c.pause, &replication.PartitionChanged{State: &cluster.Partition{Replicas: left, ISR: left, Leader: 1, LeaderEpoch: c.epoch, PartitionEpoch: 9}})
+			until := now + replication.PredecessorLease
+			if r.Settled() == c.waits || c.waits && e.Deadline != until {
+				t.Fatalf("settled %v, next look at %s", r.Settled(), e.Deadline)
+			}
+			if r.Step(max(until, now+c.pause), &replication.Tick{}); !r.Settled() {
+				t.Error("not settled when the lease is over")
+			}
+		})
+	}
+}
+
 func TestFullDiskRefusesAndGoesOn(t *testing.T) {
 	r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{})
 	r.Step(0, &replication.ConfigChanged{MinISR: 1})

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -17,8 +18,8 @@ type leading struct {
 	next      record.Offset
 	followers []Progress
 
-	// quietUntil, if above 0, is until when "latest" has no answer: the previous leader left the replicas in the same step, is not waited for by the
-	// watermark, and may answer from its lease until then.
+	// quietUntil, if above 0, is until when "latest" has no answer: a former leader has left the replicas, is not waited for by the watermark, and may
+	// answer from its lease until then.
 	quietUntil time.Duration
 
 	// pending is the ISR proposal in flight, nil for none. retryAt, if above 0, is when it may be sent again, or the ISR looked at anew.
@@ -32,16 +33,35 @@ type leading struct {
 	isr, local, appends waitQueue
 }
 
-// lead begins to lead, after old, which is nil for an unknown state.
-func (r *Replica) lead(now time.Duration, old *cluster.Partition) {
+// formerLeader is a broker that does not lead any more, and until when it may answer from its lease without knowing that.
+type formerLeader struct {
+	broker cluster.BrokerID
+	until  time.Duration
+}
+
+// leaderLeft notes that another broker has led until this step.
+func (r *Replica) leaderLeft(now time.Duration, id cluster.BrokerID) {
+	r.former = slices.DeleteFunc(r.former, func(f formerLeader) bool { return f.until <= now || f.broker == id })
+	r.former = append(r.former, formerLeader{broker: id, until: now + PredecessorLease})
+}
+
+// awaitFormer keeps "latest" back as long as a former leader that is no replica any more may answer. One that is a replica is waited for by the watermark: it
+// is in the ISR, or was taken out when its lease was over.
+func (r *Replica) awaitFormer(now time.Duration) {
+	for _, f := range r.former {
+		if f.until > now && !r.state.HasReplica(f.broker) {
+			r.leading.quietUntil = max(r.leading.quietUntil, f.until)
+		}
+	}
+}
+
+// lead begins to lead.
+func (r *Replica) lead(now time.Duration) {
 	r.role = Leader
 	l := &r.leading
 	*l = leading{
 		epochStart: r.logEnd, next: r.logEnd, followers: l.followers[:0],
 		isr: waitQueue{items: l.isr.items[:0]}, local: waitQueue{items: l.local.items[:0]}, appends: waitQueue{items: l.appends.items[:0]},
-	}
-	if old != nil && old.Leader != cluster.NoBroker && !r.state.HasReplica(old.Leader) {
-		l.quietUntil = now + PredecessorLease
 	}
 	r.epochs = r.epochs.with(record.EpochStart{Epoch: r.state.LeaderEpoch, Start: r.logEnd})
 	if planted.On(planted.LeaderTrustsItsLog) {

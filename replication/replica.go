@@ -69,6 +69,8 @@ type Replica struct {
 	role  Role
 	state *cluster.Partition // newest known; nil before the first PartitionChanged
 	peers []Peer             // of state.Replicas
+	// former are the other brokers that have led within a PredecessorLease, as far as this one has heard, each once.
+	former []formerLeader
 
 	// The log. epochs is the one live copy of the epoch history.
 	epochs     EpochHistory
@@ -207,9 +209,12 @@ func (r *Replica) partitionChanged(now time.Duration, state *cluster.Partition, 
 	if peers != nil {
 		r.peers = append(r.peers[:0], peers...)
 	}
+	if old != nil && old.Leader != cluster.NoBroker && old.Leader != r.config.Self && old.Leader != state.Leader {
+		r.leaderLeft(now, old.Leader)
+	}
 	moved := old == nil || old.LeaderEpoch != state.LeaderEpoch || old.Leader != state.Leader
 	if moved {
-		r.changeRole(now, old)
+		r.changeRole(now)
 	} else if r.role == Leader {
 		r.leaderStateChanged(now, old)
 	}
@@ -217,18 +222,19 @@ func (r *Replica) partitionChanged(now time.Duration, state *cluster.Partition, 
 		r.takeLogStart(state.LogStart)
 	}
 	if r.role == Leader {
+		r.awaitFormer(now)
 		r.advance()
 		r.reviewISR(now)
 	}
 }
 
 // changeRole begins a leader epoch.
-func (r *Replica) changeRole(now time.Duration, old *cluster.Partition) {
+func (r *Replica) changeRole(now time.Duration) {
 	r.leave(cluster.CodeNotLeader)
 	r.out.RoleChanged = true
 	switch leader := r.state.Leader; {
 	case leader == r.config.Self && (r.state.LeaderEpoch > r.epochs.Last() || planted.On(planted.LeadsFormerEpoch)):
-		r.lead(now, old)
+		r.lead(now)
 	case leader == r.config.Self:
 		// The log holds this very epoch, written by an earlier life of this broker: somebody may have records of it that were lost here. The
 		// registration of the present life raises the epoch; until then nobody leads (case 142).
