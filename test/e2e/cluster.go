@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -76,21 +77,29 @@ func Prepare(t testing.TB, n int, flags ...string) *Cluster {
 	return c
 }
 
-// freePorts reserves addresses by listening and closing: the kernel does not give them out again at once.
+// freePorts finds addresses where nobody listens, outside the range that the kernel gives to clients: a broker that is down for a moment must find its port
+// again, and a connection of somebody else could have got it meanwhile.
 func freePorts(t testing.TB, n int) []string {
 	t.Helper()
+	const first, count, tries = 10_000, 20_000, 1000
 	var out []string
 	var held []net.Listener
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range tries {
+		if len(out) == n {
+			break
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(count)))
 		if err != nil {
-			t.Fatal(err)
+			continue // taken
 		}
 		held = append(held, l)
 		out = append(out, l.Addr().String())
 	}
 	for _, l := range held {
 		l.Close()
+	}
+	if len(out) < n {
+		t.Fatalf("%d free ports in %d tries, %d are needed", len(out), tries, n)
 	}
 	return out
 }
