@@ -108,7 +108,7 @@ func (l *Log) appendRun(now int64, heads []head, b []byte) error {
 		return err
 	}
 	if l.active.empty() {
-		l.metaDue = true // so that log.meta knows, once it is flushed, that the file has something: without it a lost one would pass for never written
+		l.metaDue = true // so that log.meta knows, once it is flushed, that the file has something: an emptied one would pass for never written
 	}
 	next := *l.active
 	next.exact = next.exact && !gap
@@ -144,11 +144,12 @@ func hasGap(end record.Offset, heads []head) bool {
 	return false
 }
 
-// prepare changes log.meta where it would be wrong once the append is there. The first gap has to be known, because until then a base
-// offset that jumps is damage. And the clean mark is taken back before the first append of a relaxed log; otherwise it may stay: it names
+// prepare changes log.meta where it would be wrong once the append is there. A file has to be named in it before its first byte, because
+// one that is not would not be missed. The first gap has to be known, because until then a base offset that jumps is damage; and so has
+// each gap between two segments, which would pass for a lost one. And the clean mark is taken back before the first append of a relaxed log; otherwise it may stay: it names
 // the sizes of all segments, and a flushed append changes them, while an append that was never flushed was never acknowledged.
 func (l *Log) prepare(gap bool) error {
-	if !(gap && !l.gaps) && !(l.relaxed && l.cleanOnDsk) {
+	if l.named && !(gap && !l.gaps) && !(l.relaxed && l.cleanOnDsk) {
 		return nil
 	}
 	had := l.gaps
@@ -203,7 +204,6 @@ func (l *Log) rollFor(now int64, base, end record.Offset, size int64) error {
 
 // roll seals the active segment and begins a new one at base.
 func (l *Log) roll(base record.Offset) error {
-	gap := base != l.active.end || base < l.active.base
 	next, err := l.create(base)
 	if err != nil {
 		return l.spare(err)
@@ -215,14 +215,6 @@ func (l *Log) roll(base record.Offset) error {
 	}
 	l.begin(next)
 	l.metaDue = true
-	if !gap {
-		return nil
-	}
-	// Without log.meta recovery would take a gap between two segments for a lost one, and a file older than all that it lists for a
-	// leftover of retention.
-	if err := l.writeMeta(false, noTruncation); err != nil {
-		return l.fail(err)
-	}
 	return nil
 }
 
@@ -232,20 +224,31 @@ func (l *Log) create(base record.Offset) (*segment, error) {
 	path := l.path(fileName(base, logSuffix))
 	h, err := l.fs.OpenFile(path, vfs.Exclusive)
 	if errors.Is(err, fs.ErrExist) {
-		if err = l.fs.Remove(path); err == nil {
-			h, err = l.fs.OpenFile(path, vfs.Exclusive)
+		// In one step, because log.meta may name it: it must not be missing for a moment.
+		if h, err = l.fs.OpenFile(path+tmpSuffix, vfs.Truncated); err == nil {
+			err = l.fs.Rename(path+tmpSuffix, path)
+		}
+		if err != nil && h != nil {
+			_ = h.Close()
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("segment: create: %w", err)
 	}
+	if l.unused != nil && l.unused.base == base {
+		l.unused = nil // it has just given way
+	}
 	return newSegment(base, adopt(l.fs, path, h)), nil
 }
 
 // seal moves the active segment to the sealed ones and writes its indexes. When they cannot be written, they are kept in memory: the
-// log is the truth, and the next Open rebuilds them. An empty segment leaves no trace.
+// log is the truth, and the next Open rebuilds them. An empty segment leaves no trace, but must stay for as long as log.meta names it.
 func (l *Log) seal() error {
 	s := *l.active
+	if s.empty() && l.named {
+		l.unused = &s
+		return nil
+	}
 	if s.empty() {
 		return l.dropFile(&s)
 	}
@@ -268,7 +271,7 @@ func (x *indexes) noteLast(s *segment) {
 // begin makes a created segment the active one.
 func (l *Log) begin(s *segment) {
 	l.letGo()
-	l.active, l.held, l.since = s, s.file, 0
+	l.active, l.held, l.since, l.named = s, s.file, 0, false
 	l.touchDir()
 	l.publish()
 }

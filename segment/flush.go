@@ -35,7 +35,7 @@ func (l *Log) BeginFlush() Flush {
 			f.files = append(f.files, d.file)
 		}
 	}
-	if l.dirChange > 0 && !planted.On(planted.DirectoryNotSynced) {
+	if l.dirChange > 0 {
 		f.dir = l.dir
 	}
 	return f
@@ -78,13 +78,13 @@ func (l *Log) EndFlush(f Flush, err error) error {
 	l.settle(f.change)
 	l.flushed = max(l.flushed, f.Target)
 	if l.metaDue {
-		// A full disk costs a longer recovery and nothing else; the next flush tries again.
+		// A full disk costs a longer recovery and nothing else, since the files are named; the next flush tries again.
 		err := l.writeMeta(false, noTruncation)
 		if err != nil && !full(err) {
 			return l.fail(err)
 		}
 		// A flush that was begun before a roll says nothing of the file that was begun meanwhile. Until log.meta knows that something in that is on disk,
-		// recovery would not miss it.
+		// recovery would take it for empty if it were.
 		l.metaDue = l.metaDue || l.flushed <= l.active.base && !l.active.empty()
 	}
 	return nil

@@ -39,6 +39,8 @@ type Log struct {
 	dirChange  uint64      // the change that last touched names in the directory; 0 when they are synced
 	held       *file       // the active file on which the log itself holds a reference, once it was opened
 	metaDue    bool        // log.meta lags behind a roll
+	named      bool        // log.meta names the active segment
+	unused     *segment    // an empty segment that a roll left behind, while log.meta names it
 	epochsSum  uint32      // CRC-32C of the leader-epoch-checkpoint on disk; 0 when unknown
 	cleanOnDsk bool        // log.meta carries the clean mark
 	offline    error       // sticky
@@ -162,6 +164,12 @@ func (l *Log) letGo() {
 // writeMeta makes log.meta say what is so now. The epoch history goes first, and log.meta names it by its checksum, so that a crash
 // between the two is seen: recovery then takes the history from the batches.
 func (l *Log) writeMeta(clean bool, truncating record.Offset) error {
+	if !l.named && !planted.On(planted.DirectoryNotSynced) {
+		// Only so is a file that log.meta names, and that is not there, a lost one.
+		if err := l.fs.SyncDir(l.dir); err != nil {
+			return fmt.Errorf("segment: write log.meta: %w", err)
+		}
+	}
 	epochs := l.epochs.encode()
 	sum := crc32.Checksum(epochs, castagnoli())
 	if sum != l.epochsSum {
@@ -180,10 +188,22 @@ func (l *Log) writeMeta(clean bool, truncating record.Offset) error {
 		m.segments = append(m.segments, s.describe())
 	}
 	m.segments = append(m.segments, l.active.describe())
+	if err := l.replaceMeta(m); err != nil {
+		return err
+	}
+	l.metaDue, l.cleanOnDsk, l.named = false, clean, true
+	l.dirChange = 0 // the directory was synced
+	if s := l.unused; s != nil {
+		l.unused = nil
+		return l.dropFile(s)
+	}
+	return nil
+}
+
+func (l *Log) replaceMeta(m meta) error {
 	if err := vfs.WriteFileAtomic(l.fs, l.dir, l.path(metaName), m.encode()); err != nil {
 		return fmt.Errorf("segment: write log.meta: %w", err)
 	}
-	l.metaDue, l.cleanOnDsk = false, clean
 	return nil
 }
 

@@ -116,7 +116,7 @@ func (o *opener) openClean(leftovers []record.Offset) (bool, error) {
 	if err := o.activate(last); err != nil {
 		return false, err
 	}
-	l.flushed, l.cleanOnDsk = l.active.end, true
+	l.flushed, l.cleanOnDsk, l.named = l.active.end, true, true
 	o.report.Clean = true
 	for _, base := range leftovers {
 		_ = removeSegment(l.fs, l.dir, base) // it is known as a leftover at every Open

@@ -30,6 +30,9 @@ func (o *opener) recover(doomed []record.Offset) error {
 		o.recorded, err = readEpochs(o.log.fs, o.log.dir, o.meta.epochs)
 		o.epochsKnown = err == nil // otherwise they are rebuilt from the log
 	}
+	if err := o.checkNamed(doomed); err != nil {
+		return err
+	}
 	if err := o.examine(&doomed); err != nil {
 		return err
 	}
@@ -38,6 +41,9 @@ func (o *opener) recover(doomed []record.Offset) error {
 		return err
 	}
 	if err := o.loadEpochs(); err != nil {
+		return err
+	}
+	if err := o.announce(doomed); err != nil {
 		return err
 	}
 	for _, base := range slices.Backward(doomed) {
@@ -433,9 +439,6 @@ func (o *opener) settle() error {
 	}
 	if err := l.dropSnapshots(func(at record.Offset) bool { return at > l.active.end }); err != nil {
 		return err
-	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
-		return fmt.Errorf("segment: recover: %w", err)
 	}
 	l.flushed = l.active.end
 	if _, err := l.fs.Stat(l.path(epochsName)); isNotExist(err) {

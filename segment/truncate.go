@@ -181,9 +181,6 @@ func (l *Log) finish(rest *segment, doomed []*segment) error {
 		return l.fail(err)
 	}
 	l.begin(next)
-	if err := l.fs.SyncDir(l.dir); err != nil {
-		return l.fail(fmt.Errorf("segment: truncate: %w", err))
-	}
 	// While the promise stands in log.meta, an append behind it would be cut at the next Open, so without this there must be none.
 	if err := l.writeMeta(false, noTruncation); err != nil {
 		return l.fail(err)

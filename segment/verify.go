@@ -57,6 +57,11 @@ func Verify(fs vfs.FS, dir string) ([]Finding, error) {
 	if v.recorded, err = readEpochs(fs, dir, m.epochs); err != nil {
 		v.recorded = nil // checkEpochs reports it
 	}
+	for _, s := range m.segments {
+		if !m.mayBeGone(s) && !slices.Contains(bases, s.base) {
+			v.report(KindDamage, fileName(s.base, logSuffix), 0, s.base, missingNamed)
+		}
+	}
 	for i, base := range bases {
 		if err := v.segment(base, i, i == len(bases)-1); err != nil {
 			return v.findings, fmt.Errorf("segment: verify: %w", err)

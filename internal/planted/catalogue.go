@@ -53,7 +53,7 @@ var catalogue = [end]Info{
 	DamageCutAsTorn:          {"damage-cut-as-torn", "a bad batch with valid ones behind it is damage, not a torn tail", "5"},
 	RecoveryPointAhead:       {"recovery-point-ahead", "log.meta never says that something is on disk which is not", "17"},
 	FlushesActiveFileOnly:    {"flushes-active-file-only", "a flush syncs every file that was written since the last one", "60"},
-	DirectoryNotSynced:       {"directory-not-synced", "a flush makes the names of new segments durable too", "60"},
+	DirectoryNotSynced:       {"directory-not-synced", "the name of a new segment is durable before log.meta lists it", "60"},
 	FailedSyncRetried:        {"failed-sync-retried", "after a failed fsync the log is offline, since another one proves nothing", "9, ATC'20"},
 	TruncationUnannounced:    {"truncation-unannounced", "log.meta says that a truncation was begun before anything is cut", "27"},
 	LogStartNotDurable:       {"log-start-not-durable", "a new log start is on disk before anything below it is deleted", "65"},
