@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,14 +157,15 @@ func (b *Broker) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("broker: recover local logs: %w", err)
 	}
-	b.log.Info("local logs recovered", slog.Int("opened", report.Opened), slog.Int("unclean", report.Unclean), slog.Int("damaged", len(report.Damaged)))
+	b.log.Info("local logs recovered", slog.Int("opened", report.Opened), slog.Int("unclean", report.Unclean), slog.Int("damaged", len(report.Damaged)),
+		slog.Int("missing", len(report.Missing)))
 	b.wg.Go(func() { b.follow(b.ctx) })
 	b.wg.Go(func() { b.outputs.run(b.ctx) })
 	b.wg.Go(func() { b.watchDisk(b.ctx) })
 
 	reg := b.options.Registration
 	reg.ID, reg.Directory, reg.Incarnation = b.id, b.options.Directory, b.options.Incarnation
-	damaged := append(report.Damaged, report.Doubtful...)
+	damaged := slices.Concat(report.Damaged, report.Doubtful, report.Missing)
 	if report.Unclean > 0 {
 		damaged = append(damaged, report.Relaxed...)
 	}

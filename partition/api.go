@@ -207,6 +207,8 @@ type LoadReport struct {
 	// Doubtful replicas are open, and recovery cut an end off them that does not look like a torn write: records that were flushed may be missing, so they
 	// are not complete until a leader has filled them up.
 	Doubtful []cluster.TopicPartition
+	// Missing replicas were in this data directory, and are not any more. They stay offline until they can be copied anew.
+	Missing []cluster.TopicPartition
 	// Relaxed replicas may have lost acknowledged records if the last stop was unclean: they were written under a relaxed flush policy. Recovered
 	// reports that the last stop was unclean for at least one log.
 	Relaxed []cluster.TopicPartition

@@ -30,6 +30,10 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 	if err != nil {
 		return report, err
 	}
+	missing, err := m.inventory.compare(found)
+	if err != nil {
+		return report, err
+	}
 	opened := make([]opening, len(found))
 	m.each(len(found), func(i int) {
 		if ctx.Err() == nil {
@@ -47,6 +51,10 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 	for _, o := range opened {
 		m.adopt(o)
 		report.add(o)
+	}
+	for _, at := range missing {
+		m.adopt(opening{place: at, err: ErrMissing})
+		report.Missing = append(report.Missing, at.tp)
 	}
 	return report, nil
 }
@@ -149,7 +157,7 @@ func (m *Manager) open(at place) opening {
 
 // adopt makes a runner of an opened log.
 func (m *Manager) adopt(o opening) *Runner {
-	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, wake: make(chan struct{}, 1)}
+	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, lost: errors.Is(o.err, ErrMissing), wake: make(chan struct{}, 1)}
 	r.reader.lease, r.reader.log, r.reader.damage = m.leased, o.log, r.damaged
 	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
 	if o.log != nil {

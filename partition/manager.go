@@ -33,9 +33,10 @@ type Manager struct {
 	stop    chan struct{} // closed by Close
 	stopped sync.WaitGroup
 
-	mu      sync.Mutex // serialises Load, Reconcile and Close; guards what follows
-	planner *Planner
-	closed  bool
+	mu        sync.Mutex // serialises Load, Reconcile and Close; guards what follows
+	planner   *Planner
+	inventory *inventory
+	closed    bool
 }
 
 // NewManager makes a manager that has opened nothing, and starts its clock goroutine.
@@ -48,6 +49,7 @@ func NewManager(o Options) (*Manager, error) {
 		options: o, root: filepath.Join(o.Root, partitionsDir), pool: newPool(o.FlushWorkers), deadlines: newDeadlines(),
 		stop: make(chan struct{}), planner: NewPlanner(o.Broker, o.Directory),
 	}
+	m.inventory = &inventory{options: &m.options}
 	m.lease.Store(int64(-1 << 62))
 	m.env = &environment{
 		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,

@@ -31,6 +31,8 @@ type Planner struct {
 // Local is what a Planner asks about the replicas that its owner has, whole or damaged.
 type Local interface {
 	Has(tp cluster.TopicPartition) bool
+	// Lost reports whether a replica that Has knows is one whose directory was missing at the start (ErrMissing).
+	Lost(tp cluster.TopicPartition) bool
 	// Sorted lists them in key order.
 	Sorted() []cluster.TopicPartition
 }
@@ -41,7 +43,7 @@ type Plan struct {
 	Park   []cluster.TopicPartition
 	// Tell are replicas to be told of their configuration and their partition's state.
 	Tell []cluster.TopicPartition
-	// Create are at most 64 replicas to be created, and then told.
+	// Create are at most 64 replicas to be created, and then told. One that was lost is replaced.
 	Create []cluster.TopicPartition
 
 	seen map[cluster.TopicPartition]bool // is in Tell, Remove or Park, or needs nothing
@@ -75,7 +77,7 @@ func (p *Planner) plan(d *cluster.Delta, first bool, local Local) *Plan {
 	plan.Remove = slices.SortedFunc(keys(p.tombstones(d, first)), compareTombstones)
 	for c := range d.Partitions() {
 		if c.New != nil && p.here(c.New) {
-			plan.want(c.Key, local)
+			p.want(plan, c.Key, c.New, local)
 		} else if local.Has(c.Key) {
 			p.gone(plan, c.Key, d.New)
 		}
@@ -105,7 +107,7 @@ func (p *Planner) plan(d *cluster.Delta, first bool, local Local) *Plan {
 func (p *Planner) planBacklog(plan *Plan, image *cluster.Image, local Local) {
 	for _, tp := range p.backlog {
 		if state, ok := image.Partition(tp); ok && p.here(state) && !plan.creating[tp] {
-			plan.want(tp, local)
+			p.want(plan, tp, state, local)
 		}
 	}
 	p.backlog = p.backlog[:0]
@@ -118,13 +120,22 @@ func (p *Planner) planBacklog(plan *Plan, image *cluster.Image, local Local) {
 }
 
 // want looks at one changed partition that has a replica here.
-func (plan *Plan) want(tp cluster.TopicPartition, local Local) {
-	if local.Has(tp) {
+func (p *Planner) want(plan *Plan, tp cluster.TopicPartition, state *cluster.Partition, local Local) {
+	if local.Has(tp) && !(local.Lost(tp) && p.mayBeginAnew(state)) {
 		plan.touch(tp)
 		return
 	}
-	plan.creating[tp] = true
+	plan.seen[tp], plan.creating[tp] = true, true
 	plan.Create = append(plan.Create, tp)
+}
+
+// mayBeginAnew reports whether a lost replica may be created empty: there is a leader to copy from, and nobody counts on the copy that was here, or an
+// operator has accepted with an unclean election that what it had is lost. Without either the place is left for the directory to be put back.
+func (p *Planner) mayBeginAnew(state *cluster.Partition) bool {
+	if state.Leader == p.broker {
+		return state.UncleanLast
+	}
+	return state.Leader != cluster.NoBroker && !state.InISR(p.broker) && !state.InELR(p.broker)
 }
 
 // touch adds a replica that is to be told.

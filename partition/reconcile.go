@@ -3,7 +3,6 @@ package partition
 import (
 	"log/slog"
 	"path/filepath"
-	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -37,6 +36,12 @@ func (l *local) Has(tp cluster.TopicPartition) bool {
 	return ok
 }
 
+// Lost implements Local.
+func (l *local) Lost(tp cluster.TopicPartition) bool {
+	r, ok := (*Manager)(l).Get(tp)
+	return ok && r.lost
+}
+
 // Sorted implements Local.
 func (l *local) Sorted() []cluster.TopicPartition {
 	var all []cluster.TopicPartition
@@ -55,25 +60,54 @@ func (m *Manager) carryOut(p *Plan, image *cluster.Image) {
 			m.inform(r, image)
 		}
 	}
-	var mu sync.Mutex // guards created
-	var created []*Runner
-	m.each(len(p.Create), func(i int) {
-		id, ok := identityOf(image, p.Create[i])
+	m.createAll(p.Create, image)
+	m.inventory.saveOrLater()
+}
+
+// createAll opens or creates replicas, lists them durably, and only then lets them take part.
+func (m *Manager) createAll(list []cluster.TopicPartition, image *cluster.Image) {
+	opened := make([]opening, 0, len(list))
+	for _, tp := range list {
+		id, ok := identityOf(image, tp)
 		if !ok {
-			m.options.Log.Error("partition without a topic in the metadata", slog.String("partition", p.Create[i].String()))
-			return
+			m.options.Log.Error("partition without a topic in the metadata", slog.String("partition", tp.String()))
+			continue
 		}
-		o := m.open(place{tp: p.Create[i], dir: filepath.Join(m.root, p.Create[i].String()), identity: id})
-		r := m.adopt(o)
-		if o.err != nil {
-			m.options.Outputs.Offline(o.tp, o.err)
+		opened = append(opened, opening{place: place{tp: tp, dir: filepath.Join(m.root, tp.String()), identity: id}})
+	}
+	m.each(len(opened), func(i int) { opened[i] = m.open(opened[i].place) })
+	m.enlist(opened)
+	created := make([]*Runner, len(opened))
+	m.each(len(opened), func(i int) {
+		if r, ok := m.Get(opened[i].tp); ok {
+			<-r.halt((*Partition).Close) // of one that was lost
 		}
-		mu.Lock()
-		created = append(created, r)
-		mu.Unlock()
+		created[i] = m.adopt(opened[i])
+		if err := opened[i].err; err != nil {
+			m.options.Outputs.Offline(opened[i].tp, err)
+		}
 	})
 	for _, r := range created {
 		m.inform(r, image)
+	}
+}
+
+// enlist puts those that could be opened into the durable list; without that none of them may acknowledge anything.
+func (m *Manager) enlist(opened []opening) {
+	for _, o := range opened {
+		if o.err == nil {
+			m.inventory.add(o.tp, o.identity.Topic)
+		}
+	}
+	err := m.inventory.save()
+	if err == nil {
+		return
+	}
+	for i := range opened {
+		if o := &opened[i]; o.err == nil {
+			o.log.Abandon()
+			o.log, o.err = nil, err
+		}
 	}
 }
 
@@ -110,6 +144,7 @@ func (m *Manager) removeAll(tombstones []cluster.Tombstone) {
 			m.options.Log.Error("replica not removed", slog.String("partition", t.Partition.String()), slog.Any("error", errs[i]))
 			continue
 		}
+		m.inventory.remove(t.Partition)
 		gone = append(gone, t)
 	}
 	if len(gone) > 0 {
@@ -163,9 +198,15 @@ func (m *Manager) parkAll(partitions []cluster.TopicPartition) {
 		}
 		m.runners.Delete(r.tp)
 	})
-	dirs := make([]string, len(runners))
-	for i, r := range runners {
-		dirs[i] = r.dir
+	var dirs []string
+	for _, r := range runners {
+		if r.lost {
+			m.inventory.remove(r.tp) // nobody asks for it any more
+			continue
+		}
+		dirs = append(dirs, r.dir)
 	}
-	m.options.Outputs.Parked(dirs)
+	if len(dirs) > 0 {
+		m.options.Outputs.Parked(dirs)
+	}
 }

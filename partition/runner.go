@@ -22,6 +22,7 @@ type Runner struct {
 	tp      cluster.TopicPartition
 	topic   string
 	dir     string
+	lost    bool // its directory is missing
 	reader  reader
 
 	mu      sync.Mutex // guards what follows, up to space

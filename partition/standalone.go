@@ -15,8 +15,9 @@ import (
 // Opener opens partitions for an owner that drives them by itself, on one goroutine and on a clock of its own, instead of through a Manager. Such an
 // owner keeps the contract of Partition: turns of Begin, inputs and Settle; each FlushJob run and told to FlushDone; a Tick at each deadline.
 type Opener struct {
-	options Options
-	env     *environment
+	options   Options
+	env       *environment
+	inventory *inventory
 }
 
 // NewOpener checks the options, of which workers, inbox and maintenance are not used. lease says until when the controller's word holds, on the
@@ -26,7 +27,7 @@ func NewOpener(o Options, lease func() time.Duration) (*Opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Opener{options: o, env: &environment{
+	return &Opener{options: o, inventory: &inventory{options: &o}, env: &environment{
 		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
 		flight: o.FlightInputs, lease: lease,
 	}}, nil
@@ -43,7 +44,8 @@ type Found struct {
 	Identity  segment.Identity
 }
 
-// Scan lists the replicas on disk and finishes deletions that were begun, as Manager.Load does. What it does not know is in the report, as Strange.
+// Scan lists the replicas on disk and finishes deletions that were begun, as Manager.Load does. What it does not know is in the report, as Strange, and what
+// is not there any more, as Missing. It comes before everything else.
 func (o *Opener) Scan() ([]Found, LoadReport, error) {
 	var report LoadReport
 	places, err := scan(&o.options, filepath.Join(o.options.Root, partitionsDir), &report)
@@ -51,21 +53,47 @@ func (o *Opener) Scan() ([]Found, LoadReport, error) {
 	for i, at := range places {
 		found[i] = Found{Partition: at.tp, Identity: at.identity}
 	}
+	if err != nil {
+		return found, report, err
+	}
+	missing, err := o.inventory.compare(places)
+	for _, at := range missing {
+		report.Missing = append(report.Missing, at.tp)
+	}
 	return found, report, err
 }
 
-// Create opens or creates the replica of a partition of that image; see Open.
+// Create opens or creates the replica of a partition of that image, and lists it durably; see Open.
 func (o *Opener) Create(tp cluster.TopicPartition, image *cluster.Image) (*Standalone, error) {
 	id, ok := identityOf(image, tp)
 	if !ok {
 		return nil, fmt.Errorf("partition: %s has no topic in the metadata", tp)
 	}
-	return o.Open(tp, id)
+	s, err := o.Open(tp, id)
+	if err != nil {
+		return nil, err
+	}
+	o.inventory.add(tp, id.Topic)
+	if err := o.inventory.save(); err != nil {
+		s.Abandon()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Remove deletes the files of a replica that is not open, if there are any.
 func (o *Opener) Remove(tp cluster.TopicPartition) error {
-	return removeDir(o.options.FS, filepath.Join(o.options.Root, partitionsDir), tp)
+	if err := removeDir(o.options.FS, filepath.Join(o.options.Root, partitionsDir), tp); err != nil {
+		return err
+	}
+	o.Forget(tp)
+	return nil
+}
+
+// Forget takes a replica that is missing, and that the metadata does not place here any more, off the list.
+func (o *Opener) Forget(tp cluster.TopicPartition) {
+	o.inventory.remove(tp)
+	o.inventory.saveOrLater()
 }
 
 // Standalone is a partition without a Runner, with the reading side that a Runner has. One goroutine uses all of it.
