@@ -43,7 +43,7 @@ func (b *Broker) Health() Health {
 		what string
 	}{
 		{h.Leaderless, "have no leader"}, {h.UnderMinISR, "are under min.insync.replicas: acks=isr is refused"},
-		{h.UnderReplicated, "are under-replicated"}, {h.OfflineLogs, "are offline on this broker: the disk failed or recovery found damage"},
+		{h.UnderReplicated, "are under-replicated"}, {h.OfflineLogs, "are offline on this broker: the disk failed, recovery found damage, or a directory is missing"},
 	} {
 		if bad.n > 0 {
 			h.Reasons = append(h.Reasons, fmt.Sprintf("%d partitions %s", bad.n, bad.what))

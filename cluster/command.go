@@ -21,7 +21,7 @@ type RegisterBroker struct {
 	Cluster ClusterID
 	// PreviousEpoch is the broker epoch found in the clean-stop marker, NoBrokerEpoch after an unclean stop.
 	PreviousEpoch BrokerEpoch
-	// Damaged lists partitions whose recovery found damage, and after an unclean stop those marked relaxed.
+	// Damaged lists partitions whose recovery found damage or missed the directory, and after an unclean stop those marked relaxed.
 	Damaged []TopicPartition
 	// Live says that the controller knows a live session of another directory under this id, so the registration must be refused.
 	Live bool

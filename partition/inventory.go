@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/segment"
 )
@@ -69,6 +70,9 @@ func (v *inventory) compare(found []place) ([]place, error) {
 		return nil, err
 	}
 	vanished := maps.Clone(v.topics)
+	if planted.On(planted.MissingReplicaReplaced) {
+		clear(vanished)
+	}
 	for _, at := range found {
 		delete(vanished, at.tp)
 		v.add(at.tp, at.identity.Topic)

@@ -58,6 +58,9 @@ func TestCase40_AMissingDirectoryIsReportedAndNotReplaced(t *testing.T) {
 				t.Errorf("status %+v", s)
 			}
 			k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeStorage, -1)
+			if len(k.outputs.offline) != 1 || !errors.Is(k.outputs.offline[0], ErrMissing) {
+				t.Errorf("the controller, who has made it the leader, is told %v", k.outputs.offline)
+			}
 			if k.there(testDir + testTP.String()) {
 				t.Error("an empty log was put in the place of the missing one")
 			}

@@ -45,6 +45,8 @@ type Plan struct {
 	Tell []cluster.TopicPartition
 	// Create are at most 64 replicas to be created, and then told. One that was lost is replaced.
 	Create []cluster.TopicPartition
+	// Report are lost replicas that were made the leader, which they cannot be: the controller is to be told that they are offline (ErrMissing).
+	Report []cluster.TopicPartition
 
 	seen map[cluster.TopicPartition]bool // is in Tell, Remove or Park, or needs nothing
 	// creating says what is in Create.
@@ -121,12 +123,15 @@ func (p *Planner) planBacklog(plan *Plan, image *cluster.Image, local Local) {
 
 // want looks at one changed partition that has a replica here.
 func (p *Planner) want(plan *Plan, tp cluster.TopicPartition, state *cluster.Partition, local Local) {
-	if local.Has(tp) && !(local.Lost(tp) && p.mayBeginAnew(state)) {
+	switch {
+	case !local.Has(tp), local.Lost(tp) && p.mayBeginAnew(state):
+		plan.seen[tp], plan.creating[tp] = true, true
+		plan.Create = append(plan.Create, tp)
+	case local.Lost(tp) && state.Leader == p.broker:
+		plan.Report = append(plan.Report, tp)
+	default:
 		plan.touch(tp)
-		return
 	}
-	plan.seen[tp], plan.creating[tp] = true, true
-	plan.Create = append(plan.Create, tp)
 }
 
 // mayBeginAnew reports whether a lost replica may be created empty: there is a leader to copy from, and nobody counts on the copy that was here, or an

@@ -61,6 +61,9 @@ func (m *Manager) carryOut(p *Plan, image *cluster.Image) {
 		}
 	}
 	m.createAll(p.Create, image)
+	for _, tp := range p.Report {
+		m.options.Outputs.Offline(tp, ErrMissing)
+	}
 	m.inventory.saveOrLater()
 }
 

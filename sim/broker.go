@@ -58,8 +58,8 @@ type broker struct {
 	opener  *partition.Opener
 	planner *partition.Planner
 	parts   []*replica // in key order
-	// damaged have no replica that works; suspect is what the registration reports.
-	damaged, suspect []cluster.TopicPartition
+	// damaged have no replica that works, lost no directory; suspect is what the registration reports.
+	damaged, lost, suspect []cluster.TopicPartition
 	// reconciling says that a plan is being carried out; handled is the index up to which the broker acts on the metadata.
 	reconciling bool
 	handled     uint64
@@ -118,7 +118,7 @@ func (b *broker) start() {
 	b.up, b.life = true, b.life+1
 	b.paused = 0
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
-	b.parts, b.in, b.out, b.offline, b.damaged, b.suspect = nil, nil, nil, nil, nil, nil
+	b.parts, b.in, b.out, b.offline, b.damaged, b.lost, b.suspect = nil, nil, nil, nil, nil, nil, nil
 	b.reconciling, b.handled, b.promises = false, 0, nil
 	b.w.note("start", int64(b.id), int64(b.life))
 	if !b.mount() {

@@ -25,6 +25,16 @@ func (c *checker) damaged(b *broker, tp cluster.TopicPartition, err error) {
 	c.fail("I1: broker %d cannot open its log of %s: %v", b.id, c.w.named(tp), err)
 }
 
+// missing is for a replica whose directory is not there any more. Nothing but somebody who has taken it away may cause that where it counts.
+func (c *checker) missing(b *broker, tp cluster.TopicPartition) {
+	c.w.cov.MissingReplicas++
+	c.w.note("missing", int64(b.id), c.w.key(tp))
+	p, ok := c.w.meta.state.Image().Partition(tp)
+	if ok && (p.InISR(b.id) || p.InELR(b.id)) && !c.w.isSpoilt(b) {
+		c.fail("I1: broker %d misses the directory of %s, which nobody has taken away", b.id, c.w.named(tp))
+	}
+}
+
 // closed is for the end of a log in an orderly stop.
 func (c *checker) closed(b *broker, err error) {
 	if err != nil && !injected(err) {

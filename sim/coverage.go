@@ -38,21 +38,24 @@ type Coverage struct {
 	Overruns        int
 
 	// Disks.
-	DiskErrors     int
-	ReadErrors     int
-	FullDisks      int
-	BitFlips       int
-	LostSegments   int
-	EmptyDisks     int
-	OldDisks       int
-	SwappedDisks   int
-	RefusedStarts  int // of a broker that does not start with the disk it has
-	DamagedLogs    int // that were found so at opening
-	DoubtfulEnds   int // of logs that were cut at opening and do not look torn
-	CorruptAnswers int // reads that were refused for damage
-	CorruptReads   int // damaged bytes that a client has found out
-	Repairs        int
-	ClockJumps     int
+	DiskErrors   int
+	ReadErrors   int
+	FullDisks    int
+	BitFlips     int
+	LostSegments int
+	// LostDirectories were moved away; MissingReplicas is how often a start has missed one.
+	LostDirectories int
+	MissingReplicas int
+	EmptyDisks      int
+	OldDisks        int
+	SwappedDisks    int
+	RefusedStarts   int // of a broker that does not start with the disk it has
+	DamagedLogs     int // that were found so at opening
+	DoubtfulEnds    int // of logs that were cut at opening and do not look torn
+	CorruptAnswers  int // reads that were refused for damage
+	CorruptReads    int // damaged bytes that a client has found out
+	Repairs         int
+	ClockJumps      int
 
 	GroupRequests       int
 	Joins               int // members that got a place in their group

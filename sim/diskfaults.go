@@ -22,6 +22,7 @@ func diskFaults() []faultKind {
 		{name: "bit-flip", do: (*World).bitFlip},
 		{name: "bit-flip-beside", do: (*World).bitFlipBeside},
 		{name: "lost-segment", rare: true, do: (*World).loseSegment},
+		{name: "lost-directory", rare: true, do: (*World).loseDirectory},
 		{name: "empty-disk", rare: true, do: (*World).emptyDisk},
 		{name: "old-disk", do: (*World).oldDisk},
 		{name: "swapped-disks", rare: true, do: (*World).swapDisks},
@@ -208,6 +209,23 @@ func (w *World) loseSegment(b *broker) {
 	})
 }
 
+// loseDirectory moves the directory of a replica away (case 40).
+func (w *World) loseDirectory(b *broker) {
+	if !w.mayTake(b) {
+		return
+	}
+	w.whileDown(b, func() {
+		dirs := b.disk.directories()
+		if len(dirs) == 0 {
+			return
+		}
+		w.spoil(b, false)
+		w.spoilt.mended = true
+		w.cov.LostDirectories++
+		w.moveAway(b, []string{dirs[w.rng.IntN(len(dirs))]})
+	})
+}
+
 // emptyDisk gives a broker a new disk (case 40).
 func (w *World) emptyDisk(b *broker) {
 	if !w.mayTake(b) {
@@ -286,24 +304,32 @@ func (w *World) swap(b, o *broker) {
 
 // files lists the files of all replicas whose names end so, in order.
 func (d *disk) files(suffix string) []string {
-	root := filepath.Join(dataRoot, partitionsDir)
-	dirs, err := d.mem.ReadDir(root)
-	if err != nil {
-		return nil
-	}
 	var out []string
-	for _, dir := range dirs {
-		names, err := d.mem.ReadDir(filepath.Join(root, dir))
+	for _, dir := range d.directories() {
+		names, err := d.mem.ReadDir(dir)
 		if err != nil {
 			continue
 		}
 		for _, name := range names {
 			if strings.HasSuffix(name, suffix) {
-				out = append(out, filepath.Join(root, dir, name))
+				out = append(out, filepath.Join(dir, name))
 			}
 		}
 	}
 	return out
+}
+
+// directories lists those of all replicas, in order.
+func (d *disk) directories() []string {
+	root := filepath.Join(dataRoot, partitionsDir)
+	names, err := d.mem.ReadDir(root)
+	if err != nil {
+		return nil
+	}
+	for i := range names {
+		names[i] = filepath.Join(root, names[i])
+	}
+	return names
 }
 
 // wipe replaces the disk by an empty one.
@@ -322,6 +348,8 @@ func diskFloors() []floor {
 		{"full disks", func(c *Coverage) int { return c.FullDisks }, 30},
 		{"flipped bits", func(c *Coverage) int { return c.BitFlips }, 30},
 		{"lost segments", func(c *Coverage) int { return c.LostSegments }, 3},
+		{"lost directories", func(c *Coverage) int { return c.LostDirectories }, 3},
+		{"starts that missed a replica", func(c *Coverage) int { return c.MissingReplicas }, 5},
 		{"empty disks", func(c *Coverage) int { return c.EmptyDisks }, 3},
 		{"old disks", func(c *Coverage) int { return c.OldDisks }, 2},
 		{"swapped disks", func(c *Coverage) int { return c.SwappedDisks }, 5},

@@ -12,12 +12,15 @@ import (
 
 // Has implements partition.Local.
 func (b *broker) Has(tp cluster.TopicPartition) bool {
-	return b.replica(tp) != nil || slices.Contains(b.damaged, tp)
+	return b.replica(tp) != nil || slices.Contains(b.damaged, tp) || b.Lost(tp)
 }
+
+// Lost implements partition.Local.
+func (b *broker) Lost(tp cluster.TopicPartition) bool { return slices.Contains(b.lost, tp) }
 
 // Sorted implements partition.Local.
 func (b *broker) Sorted() []cluster.TopicPartition {
-	all := slices.Clone(b.damaged)
+	all := slices.Concat(b.damaged, b.lost)
 	for _, r := range b.parts {
 		all = append(all, r.tp)
 	}
@@ -28,8 +31,12 @@ func (b *broker) Sorted() []cluster.TopicPartition {
 // recoverAll opens every log that the disk holds. What is damaged, and after an unclean stop what a relaxed flush policy wrote, is reported at the
 // registration.
 func (b *broker) recoverAll() {
-	found, _, err := b.opener.Scan()
+	found, report, err := b.opener.Scan()
 	b.w.check.must(err)
+	b.lost, b.suspect = report.Missing, slices.Clone(report.Missing)
+	for _, tp := range b.lost {
+		b.w.check.missing(b, tp)
+	}
 	unclean := false
 	var relaxed []cluster.TopicPartition
 	for _, f := range found {
@@ -119,6 +126,9 @@ func (b *broker) carryOut(plan *partition.Plan, image *cluster.Image, leaving []
 	for _, tp := range plan.Create {
 		b.create(tp, image)
 	}
+	for _, tp := range plan.Report {
+		b.Offline(tp, partition.ErrMissing)
+	}
 	b.reconciling = false
 	if image != b.image {
 		b.learn(b.image)
@@ -139,6 +149,7 @@ func (b *broker) acted(image *cluster.Image) {
 
 // create opens or creates a replica that the metadata places here.
 func (b *broker) create(tp cluster.TopicPartition, image *cluster.Image) {
+	b.found(tp)
 	s, err := b.opener.Create(tp, image)
 	r := b.adopt(tp, s, err)
 	if r == nil {
@@ -163,6 +174,7 @@ func (b *broker) remove(tp cluster.TopicPartition) bool {
 		}
 	}
 	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })
+	b.found(tp)
 	delete(b.w.check.down, place{b.id, tp})
 	err := b.opener.Remove(tp)
 	b.w.check.closed(b, err)
@@ -178,6 +190,15 @@ func (b *broker) park(tp cluster.TopicPartition) {
 		b.forget(r)
 	}
 	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })
+	if b.Lost(tp) {
+		b.found(tp)
+		b.opener.Forget(tp)
+	}
+}
+
+// found ends the search for a directory that is missing.
+func (b *broker) found(tp cluster.TopicPartition) {
+	b.lost = slices.DeleteFunc(b.lost, func(l cluster.TopicPartition) bool { return l == tp })
 }
 
 func (b *broker) forget(gone *replica) {

@@ -118,8 +118,7 @@ func (w *World) unwhole(b *broker) string {
 	return ""
 }
 
-// visit stops the broker and replaces what is damaged. A replica that the metadata holds to be complete is not simply moved away: the broker would come
-// back empty and still count. Then the whole disk is replaced, which the metadata learns from the new directory id.
+// visit stops the broker and moves what is damaged away, also what the metadata holds to be complete, where another copy is: the broker reports it as missing.
 func (w *World) visit(s *spoiled) {
 	b := s.b
 	if b.up {
@@ -129,12 +128,8 @@ func (w *World) visit(s *spoiled) {
 	bad, held := w.damagedDirectories(b)
 	w.cov.Repairs++
 	w.note("repair", int64(b.id), int64(len(bad)), flag(held))
-	switch {
-	case !held:
+	if !held || w.dispensable(b) {
 		w.moveAway(b, bad)
-		s.mended = true
-	case w.dispensable(b):
-		b.disk.wipe()
 		s.mended = true
 	}
 }

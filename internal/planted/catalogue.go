@@ -47,6 +47,7 @@ var catalogue = [end]Info{
 	RelaxedMarkMissing:         {"relaxed-mark-missing", "a log is marked relaxed before the first append that is acknowledged without a flush", "38"},
 	TombstoneIgnored:           {"tombstone-ignored", "a replica that a tombstone names is removed", "55, 149"},
 	UnknownReplicaDeleted:      {"unknown-replica-deleted", "a replica is never deleted because metadata does not know it", "149"},
+	MissingReplicaReplaced:     {"missing-replica-replaced", "a replica whose directory is gone is reported, not replaced by an empty one that counts as complete", "40"},
 
 	TailNotCut:               {"tail-not-cut", "what recovery and truncation leave of a file is all that is left of it", "1, 27"},
 	RecoveryForgetsSync:      {"recovery-forgets-sync", "what recovery keeps is on disk before it is reported as flushed", "60"},

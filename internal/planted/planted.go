@@ -40,6 +40,7 @@ const (
 	RelaxedMarkMissing
 	TombstoneIgnored
 	UnknownReplicaDeleted
+	MissingReplicaReplaced
 
 	// Package segment.
 	TailNotCut
