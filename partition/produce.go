@@ -42,17 +42,13 @@ func (p *Partition) Produce(req ProduceRequest, done *Completion) {
 			p.refuse(id, code, message)
 			return
 		}
-		v := p.producers.check(batch.Head, p.wallMs)
+		v := p.producers.check(batch.Head, p.replica.LeaderEpoch(), p.wallMs)
 		if planted.On(planted.DuplicateAppended) {
 			v.original = nil
 		}
 		if v.code != cluster.CodeNone {
-			if (v.code == cluster.CodeOutOfOrderSequence || v.code == cluster.CodeDuplicateSequence) && p.now >= p.env.lease() {
-				// Another may lead by now and have what is missing here: nobody is to give up for that, or to take it for stored.
-				p.refuse(id, cluster.CodeNotLeader, "the controller has not confirmed this leader lately")
-				return
-			}
-			p.refuse(id, v.code, "")
+			code, message := p.refusal(v.code)
+			p.refuse(id, code, message)
 			return
 		}
 		if v.original != nil {
@@ -211,8 +207,28 @@ func (p *Partition) refuse(id replication.RequestID, code cluster.Code, message 
 // it does not go first. Anything but a batch is ignored.
 func (p *Partition) NoteRefused(batch []byte) {
 	if head, err := record.ParseHead(batch); err == nil {
-		p.producers.noteRefused(head, p.wallMs)
+		p.producers.noteRefused(head, p.leading(), p.wallMs)
 	}
+}
+
+// refusal is what a producer is told of a batch that does not fit to its state.
+func (p *Partition) refusal(code cluster.Code) (cluster.Code, string) {
+	switch {
+	case code == cluster.CodeNotLeader:
+		return code, "an earlier batch of this producer was refused here before the election, and it is not known what became of it"
+	case (code == cluster.CodeOutOfOrderSequence || code == cluster.CodeDuplicateSequence) && p.now >= p.env.lease():
+		// Another may lead by now and have what is missing here: nobody is to give up for that, or to take it for stored.
+		return cluster.CodeNotLeader, "the controller has not confirmed this leader lately"
+	}
+	return code, ""
+}
+
+// leading is the epoch in which this replica leads, or NoEpoch.
+func (p *Partition) leading() record.LeaderEpoch {
+	if p.replica.Role() != replication.Leader {
+		return record.NoEpoch
+	}
+	return p.replica.LeaderEpoch()
 }
 
 // respond answers a request as the machine decided.
@@ -220,7 +236,7 @@ func (p *Partition) respond(r *replication.Response) {
 	switch r.Code {
 	case cluster.CodeNotLeader, cluster.CodeFencedLeaderEpoch, cluster.CodeUnknownLeaderEpoch, cluster.CodeNotEnoughReplicas, cluster.CodeStorage, cluster.CodeOverloaded:
 		if r.Base < 0 && !p.producing.IsZero() {
-			p.producers.noteRefused(p.producing.Head, p.wallMs)
+			p.producers.noteRefused(p.producing.Head, p.leading(), p.wallMs)
 		}
 	}
 	p.answer(r.Request, ProduceResult{Code: r.Code, BaseOffset: r.Base, AppendTimeMs: p.slots.all[r.Request].appendMs})

@@ -47,6 +47,7 @@ func (p *producer) remember(b rememberedBatch) {
 type refusedBatch struct {
 	epoch   record.ProducerEpoch
 	first   record.Sequence
+	leading record.LeaderEpoch // in which the leader that is here has refused it; NoEpoch when another led, and may have taken it since
 	untilMs int64
 }
 
@@ -79,14 +80,14 @@ type verdict struct {
 }
 
 // check decides about a batch. A producer without state is let in with any sequence: its state expired, or retention took its records
-// (KIP-360, case 70).
-func (t *Producers) check(b record.Head, nowMs int64) verdict {
+// (KIP-360, case 70). leading is the epoch in which this replica leads.
+func (t *Producers) check(b record.Head, leading record.LeaderEpoch, nowMs int64) verdict {
 	if !b.HasProducer() {
 		return verdict{}
 	}
 	p, known := t.known[b.ProducerID()]
 	if !known {
-		return t.checkUnknown(b, nowMs)
+		return t.checkUnknown(b, leading, nowMs)
 	}
 	first := b.BaseSequence()
 	switch {
@@ -113,11 +114,16 @@ func (t *Producers) check(b record.Head, nowMs int64) verdict {
 	return verdict{code: cluster.CodeOutOfOrderSequence}
 }
 
-// checkUnknown decides about a producer without state.
-func (t *Producers) checkUnknown(b record.Head, nowMs int64) verdict {
+// checkUnknown decides about a producer without state. Behind a batch that this leader has refused there is a gap. Behind one that was refused when another led,
+// it cannot be told: that other may have taken it as a repeat of records that are deleted by now, of which nothing came here. So the producer is told to come
+// again, which costs it no more than the time for which refusals are remembered.
+func (t *Producers) checkUnknown(b record.Head, leading record.LeaderEpoch, nowMs int64) verdict {
 	r, ok := t.refused[b.ProducerID()]
 	if !ok || r.epoch != b.ProducerEpoch() || r.first == b.BaseSequence() || nowMs >= r.untilMs || behind(b.BaseSequence(), r.first) {
 		return verdict{}
+	}
+	if r.leading != leading {
+		return verdict{code: cluster.CodeNotLeader}
 	}
 	return verdict{code: cluster.CodeOutOfOrderSequence}
 }
@@ -127,19 +133,20 @@ func behind(a, b record.Sequence) bool {
 	return uint32(a-b)&0x7fffffff >= 1<<30
 }
 
-// noteRefused remembers that the batch of a producer without state was refused and will come again.
-func (t *Producers) noteRefused(b record.Head, nowMs int64) {
+// noteRefused remembers that the batch of a producer without state was refused and will come again. leading is the epoch in which this replica led then, or
+// NoEpoch.
+func (t *Producers) noteRefused(b record.Head, leading record.LeaderEpoch, nowMs int64) {
 	if !b.HasProducer() || t.known[b.ProducerID()] != nil {
 		return
 	}
 	id := b.ProducerID()
-	if r, ok := t.refused[id]; ok && r.epoch == b.ProducerEpoch() && nowMs < r.untilMs && !behind(b.BaseSequence(), r.first) {
+	if r, ok := t.refused[id]; ok && r.epoch == b.ProducerEpoch() && nowMs < r.untilMs && b.BaseSequence() != r.first && !behind(b.BaseSequence(), r.first) {
 		return // an earlier one of the same row is remembered
 	}
 	if len(t.refused) >= maxRefused {
 		clear(t.refused)
 	}
-	t.refused[id] = refusedBatch{epoch: b.ProducerEpoch(), first: b.BaseSequence(), untilMs: nowMs + refusedFor}
+	t.refused[id] = refusedBatch{epoch: b.ProducerEpoch(), first: b.BaseSequence(), leading: leading, untilMs: nowMs + refusedFor}
 }
 
 // apply takes a batch that is in the log, or is about to be.
