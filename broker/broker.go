@@ -29,6 +29,10 @@ type Options struct {
 	Registration cluster.Broker
 	// PreviousEpoch is the broker epoch of the clean-stop marker, NoBrokerEpoch without one.
 	PreviousEpoch cluster.BrokerEpoch
+	// PreviousStarts are the runs since that marker, of which none is known to be registered.
+	PreviousStarts []cluster.IncarnationID
+	// Registered is called once, when this run is registered and before it acts on any partition. Its error ends the start.
+	Registered func() error
 
 	DefaultPartitions  int32
 	DefaultReplication int16
@@ -175,7 +179,10 @@ func (b *Broker) Start(ctx context.Context) error {
 	session := b.controller.NewSession(controller.SessionEvents{Contact: b.contact, Handled: b.handled, Registered: b.registeredAs,
 		// The life goes on: there was no stop that a marker could speak of.
 		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker { return registration(cluster.NoBrokerEpoch) }})
-	epoch, err := session.Register(ctx, registration(b.options.PreviousEpoch))
+	epoch, err := session.Register(ctx, registration(b.Image().PreviousEpoch(b.id, b.options.PreviousEpoch, b.options.PreviousStarts)))
+	if err == nil {
+		err = b.options.Registered()
+	}
 	if err != nil {
 		return fmt.Errorf("broker: register: %w", err)
 	}

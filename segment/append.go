@@ -235,9 +235,7 @@ func (l *Log) create(base record.Offset) (*segment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("segment: create: %w", err)
 	}
-	if l.unused != nil && l.unused.base == base {
-		l.unused = nil // it has just given way
-	}
+	l.unused = slices.DeleteFunc(l.unused, func(s *segment) bool { return s.base == base }) // it has just given way
 	return newSegment(base, adopt(l.fs, path, h)), nil
 }
 
@@ -246,7 +244,7 @@ func (l *Log) create(base record.Offset) (*segment, error) {
 func (l *Log) seal() error {
 	s := *l.active
 	if s.empty() && l.named {
-		l.unused = &s
+		l.unused = append(l.unused, &s)
 		return nil
 	}
 	if s.empty() {

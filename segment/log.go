@@ -40,7 +40,7 @@ type Log struct {
 	held       *file       // the active file on which the log itself holds a reference, once it was opened
 	metaDue    bool        // log.meta lags behind a roll
 	named      bool        // log.meta names the active segment
-	unused     *segment    // an empty segment that a roll left behind, while log.meta names it
+	unused     []*segment  // empty ones that were given up; their files stay while log.meta names them
 	epochsSum  uint32      // CRC-32C of the leader-epoch-checkpoint on disk; 0 when unknown
 	cleanOnDsk bool        // log.meta carries the clean mark
 	offline    error       // sticky
@@ -193,11 +193,7 @@ func (l *Log) writeMeta(clean bool, truncating record.Offset) error {
 	}
 	l.metaDue, l.cleanOnDsk, l.named = false, clean, true
 	l.dirChange = 0 // the directory was synced
-	if s := l.unused; s != nil {
-		l.unused = nil
-		return l.dropFile(s)
-	}
-	return nil
+	return l.dropUnused()
 }
 
 func (l *Log) replaceMeta(m meta) error {

@@ -141,3 +141,40 @@ func TestRecoveryThatGivesUpSegmentsMayBeInterrupted(t *testing.T) {
 		t.Fatalf("the recovery was interrupted at %d places", given)
 	}
 }
+
+// The same recovery on a disk that is too full for log.meta: it gives the segments up all the same, at every start anew, and once there is space nothing of them stays that could come to
+// lie inside the log.
+func TestRecoveryThatGivesUpSegmentsOnAFullDisk(t *testing.T) {
+	mem := newTestFS(t)
+	l, _ := mustOpen(t, mem, testConfig())
+	add(t, l, 2, 1, 1500, 1)
+	check(t, l.Flush())
+	add(t, l, 6, 1, 1500, 1)
+	disk := mem.CrashClone()
+	before, err := disk.ReadDir(testDir)
+	check(t, err)
+	fsys := vfs.NewInjector(disk, nil)
+	fsys.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "*.tmp", Err: syscall.ENOSPC})
+	for range 3 {
+		l, _ := mustOpen(t, fsys, testConfig())
+		if l.End() != 2 {
+			t.Fatalf("end %d", l.End())
+		}
+		l.Abandon()
+	}
+	l, _ = mustOpen(t, fsys, testConfig())
+	fsys.Heal()
+	for range 5 {
+		add(t, l, 3, 1, 1500, 2)
+		check(t, l.Flush())
+	}
+	end := l.End()
+	l.Abandon()
+	l, report := mustOpen(t, disk.CrashClone(), testConfig())
+	if l.End() != end || report.Truncated != 0 {
+		t.Fatalf("end %d, want %d; %d bytes cut", l.End(), end, report.Truncated)
+	}
+	if n := len(before); n < 5 {
+		t.Fatalf("%d files before: nothing was given up", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -31,20 +32,48 @@ func (m *meta) mayBeGone(s metaSegment) bool {
 }
 
 // announce writes to disk, as a truncation does, that recovery is about to delete segments that log.meta names; else a crash before the new log.meta would
-// leave a log that looks damaged. On a disk that is full recovery goes on without: the deletions make the space.
+// leave a log that looks damaged. Where the disk is too full for that, drop leaves their files.
 func (o *opener) announce(doomed []record.Offset) error {
 	cut := o.meta
 	cut.truncating, cut.clean = o.end(), false
-	var gone bool
-	for _, s := range o.meta.segments {
-		dropped := slices.Contains(doomed, s.base) || o.end() < o.meta.start
-		gone = gone || dropped && !o.meta.mayBeGone(s)
-	}
-	if !o.known || !gone {
+	gone := func(s metaSegment) bool { return slices.Contains(doomed, s.base) || o.end() < o.meta.start }
+	if !slices.ContainsFunc(o.meta.segments, func(s metaSegment) bool { return gone(s) && !o.meta.mayBeGone(s) }) {
 		return nil
 	}
-	if err := o.log.replaceMeta(cut); err != nil && !full(err) {
+	err := o.log.replaceMeta(cut)
+	if full(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("segment: recover: %w", err)
+	}
+	o.meta = cut
+	return nil
+}
+
+// drop gives up a segment. One that log.meta still names is emptied: the next Open gives it up again, or goes on in it if the log has come to where it begins.
+func (o *opener) drop(base record.Offset) error {
+	if !slices.ContainsFunc(o.meta.segments, func(s metaSegment) bool { return s.base == base && !o.meta.mayBeGone(s) }) {
+		return removeSegment(o.log.fs, o.log.dir, base)
+	}
+	h, err := o.log.fs.OpenFile(o.log.path(fileName(base, logSuffix)), vfs.ReadWrite)
+	if err == nil {
+		err = cutFile(h, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("segment: recover: %w", err)
+	}
+	o.log.unused = append(o.log.unused, newSegment(base, newFile(o.log.fs, o.log.path(fileName(base, logSuffix)), vfs.ReadWrite)))
+	return nil
+}
+
+// dropUnused deletes the files of segments that were given up, once log.meta does not name them any more. One that stayed could come to lie inside the log.
+func (l *Log) dropUnused() error {
+	for len(l.unused) > 0 {
+		if err := l.dropFile(l.unused[0]); err != nil {
+			return err
+		}
+		l.unused = l.unused[1:]
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (o *opener) recover(doomed []record.Offset) error {
 		return err
 	}
 	for _, base := range slices.Backward(doomed) {
-		if err := removeSegment(o.log.fs, o.log.dir, base); err != nil {
+		if err := o.drop(base); err != nil {
 			return err
 		}
 	}
@@ -404,7 +404,7 @@ func (o *opener) settle() error {
 	if end := o.end(); end < o.meta.start {
 		// The start was moved beyond a tail that was then lost: nothing that may be read is left.
 		for _, s := range o.list {
-			if err := removeSegment(l.fs, l.dir, s.base); err != nil {
+			if err := o.drop(s.base); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -22,8 +23,11 @@ const directoryFormat = 1
 // Files of the data directory, beside raft/ and partitions/.
 const (
 	identityFile  = "broker.meta" // JSON: who this directory belongs to; written once, and once more when the cluster is known
-	cleanStopFile = "clean-stop"  // JSON: the broker epoch of the last orderly stop; removed at the start
+	cleanStopFile = "clean-stop"  // JSON: the broker epoch of the last orderly stop; removed when the next run is registered
 )
+
+// maxStarts bounds the runs that a clean-stop marker names; the oldest are forgotten.
+const maxStarts = 16
 
 // identity is the content of identityFile.
 type identity struct {
@@ -33,14 +37,22 @@ type identity struct {
 	Cluster   string           `json:"cluster_id,omitempty"` // empty until the broker has joined
 }
 
+// cleanStop is the content of cleanStopFile. It stays until a run is registered, because a disk that is older than what the controller knows must be told by it
+// also when the first start on that disk came to nothing.
+type cleanStop struct {
+	BrokerEpoch cluster.BrokerEpoch `json:"broker_epoch"`
+	// Starts are the incarnations of the runs that were begun since. None is known to be registered, but the answer may have been lost with the process.
+	Starts []cluster.IncarnationID `json:"starts,omitempty"`
+}
+
 // directory is a locked data directory.
 type directory struct {
 	path   string
 	lock   io.Closer
 	broker cluster.BrokerID
 	id     cluster.DirectoryID
-	// previousEpoch is the broker epoch of the last orderly stop, NoBrokerEpoch after any other.
-	previousEpoch cluster.BrokerEpoch
+	// previous is the last orderly stop, with the runs since that may have been registered; its epoch is NoBrokerEpoch after any other stop.
+	previous cleanStop
 
 	mu      sync.Mutex // guards cluster: peers ask for it while the broker joins
 	cluster cluster.ClusterID
@@ -53,8 +65,8 @@ func (d *directory) clusterID() cluster.ClusterID {
 	return d.cluster
 }
 
-// openDirectory creates or opens a data directory for one broker and locks it against a second process before anything is written.
-func openDirectory(path string, broker cluster.BrokerID) (*directory, error) {
+// openDirectory creates or opens a data directory for one run of a broker and locks it against a second process before anything is written.
+func openDirectory(path string, broker cluster.BrokerID, run cluster.IncarnationID) (*directory, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("server: create the data directory: %w", err)
 	}
@@ -62,14 +74,14 @@ func openDirectory(path string, broker cluster.BrokerID) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: the data directory %s is in use by another process, or cannot be locked: %w", path, err)
 	}
-	d := &directory{path: path, lock: lock, broker: broker, previousEpoch: cluster.NoBrokerEpoch}
-	if err := d.load(); err != nil {
+	d := &directory{path: path, lock: lock, broker: broker, previous: cleanStop{BrokerEpoch: cluster.NoBrokerEpoch}}
+	if err := d.load(run); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return d, nil
 }
 
-func (d *directory) load() error {
+func (d *directory) load(run cluster.IncarnationID) error {
 	var id identity
 	err := readJSON(filepath.Join(d.path, identityFile), &id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,26 +105,38 @@ func (d *directory) load() error {
 			return fmt.Errorf("server: %s: cluster id: %w", identityFile, err)
 		}
 	}
-	return d.takeCleanStop()
+	return d.readCleanStop(run)
 }
 
-// takeCleanStop reads the clean-stop marker and removes it, so that it can only ever speak of the stop before this start.
-func (d *directory) takeCleanStop() error {
-	path := filepath.Join(d.path, cleanStopFile)
-	var mark struct {
-		BrokerEpoch cluster.BrokerEpoch `json:"broker_epoch"`
-	}
-	err := readJSON(path, &mark)
+// readCleanStop reads the clean-stop marker, if there is one, and adds this run to it.
+func (d *directory) readCleanStop(run cluster.IncarnationID) error {
+	var mark cleanStop
+	err := readJSON(filepath.Join(d.path, cleanStopFile), &mark)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil { // a torn marker counts as none
-		d.previousEpoch = mark.BrokerEpoch
+	if err != nil { // a torn marker counts as none
+		return d.dropCleanStop()
 	}
-	if err := os.Remove(path); err != nil {
+	d.previous = mark
+	mark.Starts = append(slices.Clone(mark.Starts), run)
+	mark.Starts = mark.Starts[max(0, len(mark.Starts)-maxStarts):]
+	return writeJSON(d.path, cleanStopFile, mark)
+}
+
+// dropCleanStop removes the clean-stop marker, durably. It comes when this run is registered, before it writes anything that a marker would not speak of.
+func (d *directory) dropCleanStop() error {
+	err := os.Remove(filepath.Join(d.path, cleanStopFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = vfs.OS{}.SyncDir(d.path)
+	}
+	if err != nil {
 		return fmt.Errorf("server: remove the clean-stop marker: %w", err)
 	}
-	return vfs.OS{}.SyncDir(d.path)
+	return nil
 }
 
 func (d *directory) writeIdentity() error {
@@ -137,8 +161,12 @@ func (d *directory) joined(id cluster.ClusterID) error {
 	return d.writeIdentity()
 }
 
+// writeCleanStop marks an orderly stop. A run that was never registered leaves the marker of the stop before it.
 func (d *directory) writeCleanStop(epoch cluster.BrokerEpoch) error {
-	return writeJSON(d.path, cleanStopFile, map[string]cluster.BrokerEpoch{"broker_epoch": epoch})
+	if epoch == cluster.NoBrokerEpoch {
+		return nil
+	}
+	return writeJSON(d.path, cleanStopFile, cleanStop{BrokerEpoch: epoch})
 }
 
 func (d *directory) close() error { return d.lock.Close() }

@@ -71,7 +71,7 @@ func New(cfg config.Config, version string, log *slog.Logger) (*Server, error) {
 }
 
 func (s *Server) open() (err error) {
-	if s.dir, err = openDirectory(s.cfg.Data, cluster.BrokerID(s.cfg.ID)); err != nil {
+	if s.dir, err = openDirectory(s.cfg.Data, cluster.BrokerID(s.cfg.ID), s.incarnation); err != nil {
 		return err
 	}
 	if s.ports, err = listen(s.cfg); err != nil {
@@ -175,7 +175,8 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 	groups.OffsetsRetention = s.cfg.Group.OffsetsRetention
 	groups.Group.MaxMembers = s.cfg.Group.MaxMembers
 	s.broker, err = broker.New(broker.Options{
-		ID: s.dir.broker, Directory: s.dir.id, Incarnation: s.incarnation, Registration: registration, PreviousEpoch: s.dir.previousEpoch,
+		ID: s.dir.broker, Directory: s.dir.id, Incarnation: s.incarnation, Registration: registration,
+		PreviousEpoch: s.dir.previous.BrokerEpoch, PreviousStarts: s.dir.previous.Starts, Registered: s.dir.dropCleanStop,
 		DefaultPartitions: s.cfg.Topic.Partitions, DefaultReplication: s.cfg.DefaultReplicationFactor(), AutoCreate: s.cfg.Topic.AutoCreate,
 		DiskReserve: s.cfg.Storage.ReserveBytes, LagMax: s.cfg.Replica.LagMax, FlushWorkers: s.cfg.Storage.FlushWorkers,
 		Root: s.dir.path, Groups: groups, FS: vfs.OS{}, Controller: s.controller, Forwarder: s.peer,

@@ -44,7 +44,7 @@ type broker struct {
 	epoch  cluster.BrokerEpoch // registered in this life
 	fs     vfs.FS              // of the present life
 	// previous is what the clean-stop marker said when this life began.
-	previous cluster.BrokerEpoch
+	previous cleanStop
 	// attempt numbers registrations, so that a late answer is told from the newest.
 	attempt  int
 	lease    time.Duration
@@ -153,8 +153,8 @@ func (b *broker) register() {
 	b.attempt++
 	attempt, life := b.attempt, b.life
 	cmd := cluster.RegisterBroker{
-		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: cluster.IncarnationID{2, byte(b.id + 1), byte(b.life), byte(b.life >> 8)}, MinLevel: 1, MaxLevel: 1},
-		PreviousEpoch: b.previous, Damaged: slices.Clone(b.suspect),
+		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: b.incarnation(), MinLevel: 1, MaxLevel: 1},
+		PreviousEpoch: b.image.PreviousEpoch(b.id, b.previous.Epoch, b.previous.Starts), Damaged: slices.Clone(b.suspect),
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
 		cmd.PreviousEpoch = cluster.NoBrokerEpoch // this life goes on: there was no stop that a marker could speak of
@@ -178,11 +178,22 @@ func (b *broker) register() {
 	})
 }
 
+// incarnation names this life.
+func (b *broker) incarnation() cluster.IncarnationID {
+	return cluster.IncarnationID{2, byte(b.id + 1), byte(b.life), byte(b.life >> 8)}
+}
+
 func (b *broker) registered(attempt int, epoch cluster.BrokerEpoch) {
 	if b.attempt != attempt {
 		return
 	}
 	b.attempt++ // no more answers are waited for
+	if err := dropCleanStop(b.fs); err != nil {
+		b.w.check.closed(b, err)
+		b.crash()
+		b.w.restart(b)
+		return
+	}
 	b.epoch = epoch
 	if b.w.isSpoilt(b) {
 		b.w.spoilt.back = true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -30,10 +31,19 @@ type identity struct {
 // errOtherBroker means that the disk belongs to another broker (case 44).
 var errOtherBroker = errors.New("sim: the data directory belongs to another broker")
 
-// claimDirectory reads whose directory this is, makes it b's when it is new, and takes the clean-stop marker away. It returns the directory id and the broker epoch
-// of the last orderly stop.
-func claimDirectory(fsys vfs.FS, b *broker) (cluster.DirectoryID, cluster.BrokerEpoch, error) {
-	none := cluster.NoBrokerEpoch
+// cleanStop is the content of cleanStopFile: the last orderly stop, and the runs since that are not known to be registered.
+type cleanStop struct {
+	Epoch  cluster.BrokerEpoch     `json:"broker_epoch"`
+	Starts []cluster.IncarnationID `json:"starts,omitempty"`
+}
+
+// maxStarts bounds the runs that a clean-stop marker names.
+const maxStarts = 16
+
+// claimDirectory reads whose directory this is, makes it b's when it is new, and adds this run to the clean-stop marker. It returns the directory id and what the
+// marker said.
+func claimDirectory(fsys vfs.FS, b *broker) (cluster.DirectoryID, cleanStop, error) {
+	none := cleanStop{Epoch: cluster.NoBrokerEpoch}
 	var id identity
 	err := readMark(fsys, identityFile, &id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,24 +61,34 @@ func claimDirectory(fsys vfs.FS, b *broker) (cluster.DirectoryID, cluster.Broker
 	if err != nil {
 		return cluster.DirectoryID{}, none, err
 	}
-	previous, err := takeCleanStop(fsys)
+	previous, err := readCleanStop(fsys, b.incarnation())
 	return dir, previous, err
 }
 
-// takeCleanStop reads the marker and removes it, so that it can only ever speak of the stop before this start.
-func takeCleanStop(fsys vfs.FS) (cluster.BrokerEpoch, error) {
-	previous := cluster.NoBrokerEpoch
-	var epoch cluster.BrokerEpoch
-	switch err := readMark(fsys, cleanStopFile, &epoch); {
-	case errors.Is(err, fs.ErrNotExist):
-		return previous, nil
-	case err == nil: // a torn marker counts as none
-		previous = epoch
+// readCleanStop reads the marker, if there is one, and adds this run to it.
+func readCleanStop(fsys vfs.FS, run cluster.IncarnationID) (cleanStop, error) {
+	none := cleanStop{Epoch: cluster.NoBrokerEpoch}
+	var mark cleanStop
+	err := readMark(fsys, cleanStopFile, &mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
 	}
+	if err != nil { // a torn marker counts as none
+		return none, dropCleanStop(fsys)
+	}
+	starts := append(slices.Clone(mark.Starts), run)
+	return mark, writeMark(fsys, cleanStopFile, cleanStop{mark.Epoch, starts[max(0, len(starts)-maxStarts):]})
+}
+
+// dropCleanStop removes the marker when a run is registered, before it acts on anything.
+func dropCleanStop(fsys vfs.FS) error {
 	if err := fsys.Remove(filepath.Join(dataRoot, cleanStopFile)); err != nil {
-		return previous, err
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
 	}
-	return previous, fsys.SyncDir(dataRoot)
+	return fsys.SyncDir(dataRoot)
 }
 
 func readMark(fsys vfs.FS, name string, into any) error {
@@ -109,7 +129,7 @@ func (b *broker) mount() bool {
 
 // markCleanStop ends an orderly stop, if the disk lets it.
 func (b *broker) markCleanStop() {
-	err := writeMark(b.fs, cleanStopFile, b.epoch)
+	err := writeMark(b.fs, cleanStopFile, cleanStop{Epoch: b.epoch})
 	b.w.check.closed(b, err)
 	if err == nil && !b.failed && !b.w.isSpoilt(b) {
 		b.disk.keepCopy(b.epoch)
