@@ -53,8 +53,8 @@ func (b *Broker) Reassign(ctx context.Context, ref TopicRef, p int32, replicas [
 	return err
 }
 
-// ElectLeaders gives partitions their preferred leader where that is in the ISR. With unclean, partitions without a leader take any live replica, which
-// can lose acknowledged records. nil stands for all partitions. Answers come in the order of the partitions.
+// ElectLeaders gives partitions their preferred leader where that is in the ISR. With unclean, partitions without a leader take the live replica that
+// has most, which can lose acknowledged records. nil stands for all partitions. Answers come in the order of the partitions.
 func (b *Broker) ElectLeaders(ctx context.Context, partitions []cluster.TopicPartition, unclean bool) ([]cluster.ItemResult, error) {
 	img := b.Image()
 	if partitions == nil {
@@ -65,8 +65,12 @@ func (b *Broker) ElectLeaders(ctx context.Context, partitions []cluster.TopicPar
 	out := make([]cluster.ItemResult, len(partitions))
 	var cmd cluster.ElectLeaders
 	var at []int
+	copies := map[replica]PartitionStatus{}
+	if unclean {
+		copies = b.copies(ctx, img, partitions)
+	}
 	for i, tp := range partitions {
-		change, code := electable(img, tp, unclean)
+		change, code := electable(img, tp, unclean, copies)
 		out[i].Code = code
 		if code == cluster.CodeNone {
 			cmd.Changes, at = append(cmd.Changes, change), append(at, i)
@@ -87,25 +91,24 @@ func (b *Broker) ElectLeaders(ctx context.Context, partitions []cluster.TopicPar
 	return out, nil
 }
 
-func electable(img *cluster.Image, tp cluster.TopicPartition, unclean bool) (cluster.PartitionChange, cluster.Code) {
+func electable(img *cluster.Image, tp cluster.TopicPartition, unclean bool, copies map[replica]PartitionStatus) (cluster.PartitionChange, cluster.Code) {
 	p, ok := img.Partition(tp)
 	if !ok {
 		return cluster.PartitionChange{}, cluster.CodeUnknownTopic
 	}
-	eligible := func(id cluster.BrokerID) bool {
-		br, ok := img.Broker(id)
-		return ok && br.Eligible()
-	}
+	eligible := func(id cluster.BrokerID) bool { return eligible(img, id) }
 	change := cluster.PartitionChange{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: p.Replicas[0]}
 	switch {
 	case unclean && p.Leader == cluster.NoBroker:
-		for _, id := range p.Replicas {
-			if eligible(id) {
-				change.Leader, change.Unclean = id, !p.InISR(id) && !p.InELR(id)
-				return change, cluster.CodeNone
-			}
+		id := fullest(img, p, func(id cluster.BrokerID) (PartitionStatus, bool) {
+			s, ok := copies[replica{tp, id}]
+			return s, ok
+		})
+		if id == cluster.NoBroker {
+			return change, cluster.CodeNoEligibleLeader
 		}
-		return change, cluster.CodeNoEligibleLeader
+		change.Leader, change.Unclean = id, !p.InISR(id) && !p.InELR(id)
+		return change, cluster.CodeNone
 	case unclean || p.Leader == p.Replicas[0]:
 		return change, cluster.CodeElectionNotNeeded
 	case !p.InISR(change.Leader) || !eligible(change.Leader):
@@ -144,11 +147,11 @@ const statusTimeout = 2 * time.Second
 func (b *Broker) localStatus(tp cluster.TopicPartition) PartitionStatus {
 	r, ok := b.partitions.Get(tp)
 	if !ok {
-		return PartitionStatus{Partition: tp, LogStart: -1, LogEnd: -1, Flushed: -1, HighWatermark: -1}
+		return PartitionStatus{Partition: tp, LogStart: -1, LogEnd: -1, LastEpoch: record.NoEpoch, Flushed: -1, HighWatermark: -1}
 	}
 	st := r.Status()
 	return PartitionStatus{
-		Partition: tp, Leading: st.Leader == b.id, LogStart: st.LogStart, LogEnd: st.LogEnd, Flushed: st.Flushed,
+		Partition: tp, Leading: st.Leader == b.id, LogStart: st.LogStart, LogEnd: st.LogEnd, LastEpoch: st.LastEpoch, Flushed: st.Flushed,
 		HighWatermark: st.HighWatermark, SizeBytes: st.SizeBytes, Offline: st.Reason,
 	}
 }

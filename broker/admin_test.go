@@ -74,7 +74,7 @@ func TestElectable(t *testing.T) {
 			for _, id := range c.fence {
 				m.fence(id)
 			}
-			change, code := electable(m.state.Image(), tp, c.unclean)
+			change, code := electable(m.state.Image(), tp, c.unclean, nil)
 			if code != c.code {
 				t.Fatalf("code %s, want %s", code, c.code)
 			}
@@ -83,7 +83,7 @@ func TestElectable(t *testing.T) {
 			}
 		})
 	}
-	if _, code := electable(cluster.EmptyImage(), tp, false); code != cluster.CodeUnknownTopic {
+	if _, code := electable(cluster.EmptyImage(), tp, false, nil); code != cluster.CodeUnknownTopic {
 		t.Errorf("a partition that is not there: %s", code)
 	}
 }
@@ -96,7 +96,7 @@ func TestElectablePreferred(t *testing.T) {
 	m.apply(cluster.CreateTopic{ID: topic, Name: "t", Assignment: [][]cluster.BrokerID{{0, 1, 2}}})
 	p, _ := m.state.Image().Partition(tp)
 	m.apply(cluster.ElectLeaders{Changes: []cluster.PartitionChange{{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: 2}}})
-	change, code := electable(m.state.Image(), tp, false)
+	change, code := electable(m.state.Image(), tp, false, nil)
 	if code != cluster.CodeNone || change.Leader != 0 || change.Unclean {
 		t.Errorf("%+v %s, want leader 0, clean", change, code)
 	}

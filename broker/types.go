@@ -148,6 +148,7 @@ type PartitionStatus struct {
 	Leading       bool
 	LogStart      record.Offset
 	LogEnd        record.Offset
+	LastEpoch     record.LeaderEpoch // of the last record; record.NoEpoch without one
 	Flushed       record.Offset
 	HighWatermark record.Offset
 	SizeBytes     int64

@@ -162,6 +162,7 @@ type Status struct {
 	LogStart       record.Offset
 	HighWatermark  record.Offset
 	LogEnd         record.Offset
+	LastEpoch      record.LeaderEpoch // of the last record; record.NoEpoch without one
 	Flushed        record.Offset
 	SizeBytes      int64
 	Waiting        int // produce requests

@@ -30,7 +30,7 @@ func (r *Runner) Status() Status {
 func (r *Runner) lastStatus() Status {
 	v := r.reader.view.Load()
 	s := Status{
-		Partition: r.tp, Topic: r.topic, Role: v.role, Leader: v.leader, LeaderEpoch: v.leaderEpoch,
+		Partition: r.tp, Topic: r.topic, Role: v.role, LastEpoch: v.lastEpoch, Leader: v.leader, LeaderEpoch: v.leaderEpoch,
 		LogStart: v.logStart, HighWatermark: v.highWatermark, LogEnd: v.logEnd, Flushed: v.flushed,
 	}
 	if v.reason != nil {
@@ -47,7 +47,7 @@ func (p *Partition) Status() Status {
 	r := p.replica
 	v := p.see()
 	s := Status{
-		Partition: p.tp, Topic: p.topic, Role: v.role, Leader: v.leader, LeaderEpoch: v.leaderEpoch,
+		Partition: p.tp, Topic: p.topic, Role: v.role, LastEpoch: v.lastEpoch, Leader: v.leader, LeaderEpoch: v.leaderEpoch,
 		ISR: slices.Clone(r.ISR()), PendingISR: slices.Clone(r.PendingISR()), MinISR: r.MinISR(),
 		LogStart: v.logStart, HighWatermark: v.highWatermark, LogEnd: v.logEnd, Flushed: v.flushed, Waiting: r.Waiting(),
 	}
