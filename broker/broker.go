@@ -162,7 +162,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		return fmt.Errorf("broker: recover local logs: %w", err)
 	}
 	b.log.Info("local logs recovered", slog.Int("opened", report.Opened), slog.Int("unclean", report.Unclean), slog.Int("damaged", len(report.Damaged)),
-		slog.Int("missing", len(report.Missing)))
+		slog.Int("doubtful", len(report.Doubtful)), slog.Int("missing", len(report.Missing)))
 	b.wg.Go(func() { b.follow(b.ctx) })
 	b.wg.Go(func() { b.outputs.run(b.ctx) })
 	b.wg.Go(func() { b.watchDisk(b.ctx) })
@@ -170,9 +170,6 @@ func (b *Broker) Start(ctx context.Context) error {
 	reg := b.options.Registration
 	reg.ID, reg.Directory, reg.Incarnation = b.id, b.options.Directory, b.options.Incarnation
 	damaged := slices.Concat(report.Damaged, report.Doubtful, report.Missing)
-	if report.Unclean > 0 {
-		damaged = append(damaged, report.Relaxed...)
-	}
 	registration := func(previous cluster.BrokerEpoch) cluster.RegisterBroker {
 		return cluster.RegisterBroker{Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: previous, Damaged: damaged}
 	}
@@ -186,6 +183,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("broker: register: %w", err)
 	}
+	b.partitions.Registered()
 	b.session.Store(session)
 	b.registeredAs(epoch)
 	b.wg.Go(func() { session.Run(b.ctx) })

@@ -205,14 +205,11 @@ type LoadReport struct {
 	Opened int
 	// Damaged replicas need repair and stay offline: recovery found corruption, or the log could not be opened.
 	Damaged []cluster.TopicPartition
-	// Doubtful replicas are open, and recovery cut an end off them that does not look like a torn write: records that were flushed may be missing, so they
-	// are not complete until a leader has filled them up.
+	// Doubtful replicas are open, and may lack records that were acknowledged: recovery cut an end off them that does not look like a torn write, or they were
+	// written under a relaxed flush policy and not closed in order. They are not complete until a leader has filled them up, and are reported by every start until Registered.
 	Doubtful []cluster.TopicPartition
 	// Missing replicas were in this data directory, and are not any more. They stay offline until they can be copied anew.
 	Missing []cluster.TopicPartition
-	// Relaxed replicas may have lost acknowledged records if the last stop was unclean: they were written under a relaxed flush policy. Recovered
-	// reports that the last stop was unclean for at least one log.
-	Relaxed []cluster.TopicPartition
 	// Unclean counts logs that were not closed cleanly.
 	Unclean int
 	// Strange lists directories that are not partition directories or belong to another cluster.

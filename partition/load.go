@@ -56,7 +56,21 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 		m.adopt(opening{place: at, err: ErrMissing})
 		report.Missing = append(report.Missing, at.tp)
 	}
+	m.doubtful = report.Doubtful
 	return report, nil
+}
+
+// Registered says that the controller has taken what Load reported: nobody counts on a doubtful replica as complete any more. It comes before Reconcile. A doubt that
+// cannot be taken back from the disk is reported again by the next start.
+func (m *Manager) Registered() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, tp := range m.doubtful {
+		if err := segment.SettleDoubt(m.options.FS, filepath.Join(m.root, tp.String())); err != nil {
+			m.options.Log.Warn("the next start will report this replica as incomplete again", slog.String("partition", tp.String()), slog.Any("error", err))
+		}
+	}
+	m.doubtful = nil
 }
 
 // scan lists the replicas on disk, and finishes deletions that were begun.
@@ -149,8 +163,9 @@ func (m *Manager) open(at place) opening {
 		m.options.Log.Error("log not opened", slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Any("error", o.err))
 	}
 	if o.report.Doubtful {
-		m.options.Log.Error("the end of a log was damaged and is cut off; other replicas may have it", slog.String("topic", at.identity.Topic),
-			slog.Int("partition", int(at.tp.Partition)), slog.Int64("log_end", int64(o.log.End())), slog.Int64("cut_bytes", o.report.Truncated))
+		m.options.Log.Error("records may be missing at the end of a log: it was damaged, or written without flushes and not closed; other replicas may have them",
+			slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Int64("log_end", int64(o.log.End())),
+			slog.Int64("cut_bytes", o.report.Truncated), slog.Bool("relaxed", o.report.Relaxed))
 	}
 	return o
 }
@@ -183,8 +198,5 @@ func (r *LoadReport) add(o opening) {
 	}
 	if o.report.Doubtful {
 		r.Doubtful = append(r.Doubtful, o.tp)
-	}
-	if o.report.Relaxed {
-		r.Relaxed = append(r.Relaxed, o.tp)
 	}
 }

@@ -36,6 +36,7 @@ type Manager struct {
 	mu        sync.Mutex // serialises Load, Reconcile and Close; guards what follows
 	planner   *Planner
 	inventory *inventory
+	doubtful  []cluster.TopicPartition // of Load, until Registered
 	closed    bool
 }
 

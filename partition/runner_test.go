@@ -1,10 +1,12 @@
 package partition
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,15 +141,21 @@ func TestRelaxedFlush_WaitsForItsTimeAndMarksTheLog(t *testing.T) {
 	k.manager.deadlines.set(r, 1)
 	k.awaitStatus("flush", func(s Status) bool { return s.Flushed == 1 })
 	report := k.restart(disk.CrashClone())
-	if len(report.Relaxed) != 1 || report.Unclean != 1 {
+	if len(report.Doubtful) != 1 || report.Unclean != 1 {
 		t.Errorf("load report %+v", report)
 	}
+	// The next start reports it again, also after this one was stopped in order: nobody has been told yet.
+	k.check(k.manager.Close(context.Background()))
+	if report := k.start(); len(report.Doubtful) != 1 || report.Unclean != 0 {
+		t.Errorf("load report %+v", report)
+	}
+	k.manager.Registered()
 	// Under the strict policy again, the mark goes with the first flush of the whole log.
 	k.put(testTP, 1, 1, 5)
 	k.reconcile()
 	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
 	k.runner().Status() // a turn after the flush
-	if report := k.restart(k.fs.(*vfs.Mem).CrashClone()); len(report.Relaxed) != 0 {
+	if report := k.restart(k.fs.(*vfs.Mem).CrashClone()); len(report.Doubtful) != 0 {
 		t.Errorf("load report %+v", report)
 	}
 }
@@ -165,10 +173,19 @@ func TestCase5_ARottenEndIsReported(t *testing.T) {
 	info, err := cut.Stat(path)
 	k.check(err)
 	k.check(cut.Flip(path, info.Size-1, 1))
-	report := k.restart(cut)
-	if len(report.Doubtful) != 1 || report.Doubtful[0] != testTP || len(report.Damaged) != 0 || report.Opened != 1 {
-		t.Errorf("load report %+v", report)
+	check := func(report LoadReport, doubtful ...cluster.TopicPartition) {
+		t.Helper()
+		if !slices.Equal(report.Doubtful, doubtful) || len(report.Damaged) != 0 || report.Opened != 1 {
+			t.Errorf("load report %+v", report)
+		}
 	}
+	check(k.restart(cut), testTP)
+	disk = cut.CrashClone() // the process ends before it has told anybody
+	check(k.restart(disk), testTP)
+	k.check(k.manager.Close(context.Background())) // so does this one, in order
+	check(k.start(), testTP)
+	k.manager.Registered()
+	check(k.restart(disk.CrashClone()))
 }
 
 func TestTruncation_TakesProducerStateBack(t *testing.T) {

@@ -90,6 +90,11 @@ func (o *Opener) Remove(tp cluster.TopicPartition) error {
 	return nil
 }
 
+// SettleDoubt is Manager.Registered for one replica.
+func (o *Opener) SettleDoubt(tp cluster.TopicPartition) error {
+	return segment.SettleDoubt(o.options.FS, filepath.Join(o.options.Root, partitionsDir, tp.String()))
+}
+
 // Forget takes a replica that is missing, and that the metadata does not place here any more, off the list.
 func (o *Opener) Forget(tp cluster.TopicPartition) {
 	o.inventory.remove(tp)

@@ -22,6 +22,7 @@ const (
 	identityName = "partition.meta"
 	epochsName   = "leader-epoch-checkpoint"
 	lockName     = ".lock"
+	doubtName    = "doubtful"
 )
 
 // fileName names a file of the segment, or the snapshot, that begins at base.

@@ -13,11 +13,13 @@ import (
 
 // Report says what Open found.
 type Report struct {
-	Clean            bool  // the last owner closed in order: nothing was scanned
-	Truncated        int64 // bytes of torn tail that were cut
-	Doubtful         bool  // what was cut does not look torn: it may have been flushed, and damaged since
-	RecoveredBatches int   // batches that were read and checked
-	Relaxed          bool  // the mark of SetRelaxed
+	Clean     bool  // the last owner closed in order: nothing was scanned
+	Truncated int64 // bytes of torn tail that were cut
+	// Doubtful says that records which were acknowledged may be missing: what was cut does not look torn, or the log is relaxed and was not closed in order.
+	// It is said again by every Open until SettleDoubt.
+	Doubtful         bool
+	RecoveredBatches int  // batches that were read and checked
+	Relaxed          bool // the mark of SetRelaxed
 	Epochs           []record.EpochStart
 	Damaged          error // a *DamageError, which Open returns too; the log is then left as it is
 }
@@ -70,6 +72,9 @@ func (o *opener) open() error {
 		o.meta = meta{truncating: noTruncation}
 	} else {
 		o.known = true
+	}
+	if o.report.Doubtful, err = doubted(o.log.fs, o.log.dir); err != nil {
+		return err
 	}
 	o.report.Relaxed = o.meta.relaxed
 	o.log.relaxed, o.log.start = o.meta.relaxed, o.meta.start

@@ -43,6 +43,11 @@ func (o *opener) recover(doomed []record.Offset) error {
 	if err := o.loadEpochs(); err != nil {
 		return err
 	}
+	if o.report.Doubtful = o.report.Doubtful || o.meta.relaxed; o.report.Doubtful {
+		if err := o.keepDoubt(); err != nil {
+			return err
+		}
+	}
 	if err := o.announce(doomed); err != nil {
 		return err
 	}

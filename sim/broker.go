@@ -198,6 +198,9 @@ func (b *broker) registered(attempt int, epoch cluster.BrokerEpoch) {
 	if b.w.isSpoilt(b) {
 		b.w.spoilt.back = true
 	}
+	for _, tp := range b.suspect {
+		b.w.check.closed(b, b.opener.SettleDoubt(tp))
+	}
 	b.w.note("registered", int64(b.id), int64(epoch))
 	b.learn(b.image)
 	for _, in := range b.in {

@@ -28,8 +28,7 @@ func (b *broker) Sorted() []cluster.TopicPartition {
 	return all
 }
 
-// recoverAll opens every log that the disk holds. What is damaged, and after an unclean stop what a relaxed flush policy wrote, is reported at the
-// registration.
+// recoverAll opens every log that the disk holds. What is damaged, missing or doubtful is reported at the registration.
 func (b *broker) recoverAll() {
 	found, report, err := b.opener.Scan()
 	b.w.check.must(err)
@@ -37,8 +36,6 @@ func (b *broker) recoverAll() {
 	for _, tp := range b.lost {
 		b.w.check.missing(b, tp)
 	}
-	unclean := false
-	var relaxed []cluster.TopicPartition
 	for _, f := range found {
 		s, err := b.opener.Open(f.Partition, f.Identity)
 		r := b.adopt(f.Partition, s, err)
@@ -47,17 +44,10 @@ func (b *broker) recoverAll() {
 			b.suspect = append(b.suspect, f.Partition)
 			continue
 		}
-		unclean = unclean || !r.Report.Clean
 		if r.Report.Doubtful {
 			b.w.cov.DoubtfulEnds++
 			b.suspect = append(b.suspect, f.Partition)
 		}
-		if r.Report.Relaxed {
-			relaxed = append(relaxed, f.Partition)
-		}
-	}
-	if unclean {
-		b.suspect = append(b.suspect, relaxed...)
 	}
 }
 

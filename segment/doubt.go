@@ -1,0 +1,47 @@
+package segment
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/moldau-log/moldau/internal/vfs"
+)
+
+// What recovery could only find once must not be forgotten with the process that found it: after the cut a log whose end has rotted is like any other. So
+// the doubt is a file, which is on disk before the log is changed and stays until the owner has told whoever counts on the log.
+
+// doubted reports whether an earlier Open has left a doubt that nobody has settled.
+func doubted(fs vfs.FS, dir string) (bool, error) {
+	_, err := fs.Stat(filepath.Join(dir, doubtName))
+	if isNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("segment: open: %w", err)
+	}
+	return true, nil
+}
+
+// keepDoubt makes the doubt durable. Without it recovery must not change anything, so a full disk is an error here.
+func (o *opener) keepDoubt() error {
+	l := o.log
+	if err := vfs.WriteFileAtomic(l.fs, l.dir, l.path(doubtName), nil); err != nil {
+		return fmt.Errorf("segment: note that records may be missing: %w", err)
+	}
+	return nil
+}
+
+// SettleDoubt takes back what Report.Doubtful says of the log in dir, durably, open or not. It is right once nobody counts on the log as complete. Without a doubt it does nothing.
+func SettleDoubt(fs vfs.FS, dir string) error {
+	err := fs.Remove(filepath.Join(dir, doubtName))
+	if isNotExist(err) {
+		return nil
+	}
+	if err == nil {
+		err = fs.SyncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("segment: settle the doubt: %w", err)
+	}
+	return nil
+}
