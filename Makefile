@@ -44,9 +44,9 @@ PLANTED := Planted|Bug|TagLeavesItsMark|Finder|TestKind
 BUGSEEDS ?= 2000
 
 .PHONY: bugs
-bugs: ## look anew for every planted bug with the random searches that docs/bugs.md names, within BUGSEEDS seeds, and write the page
-	BUGS_SEEDS=$(BUGSEEDS) $(GO) test -tags planted -timeout 60m -count 1 -p 1 -v -run TestPlantedBugsAreFound $(FINDERS) | grep -v '^=== '
-	@sed -n '/^| Bug/,/^$$/p' docs/bugs.md
+bugs: ## look anew for every planted bug with the random searches that docs/bugs.md names, within BUGSEEDS seeds, and write the page; fails if one is not found
+	@exec 4>&1; status=$$( { { BUGS_SEEDS=$(BUGSEEDS) $(GO) test -tags planted -timeout 60m -count 1 -p 1 -v -run TestPlantedBugsAreFound $(FINDERS); echo $$? >&3; } \
+		| grep -v '^=== ' >&4; } 3>&1 ); sed -n '/^| Bug/,/^$$/p' docs/bugs.md; exit $$status
 
 .PHONY: demo
 demo: build ## three brokers, a topic, produce with acks=isr, a group, the leader killed in the middle: nothing is missing
