@@ -182,7 +182,14 @@ func (w *World) trim() {
 	if !ok {
 		return
 	}
-	all := w.chance(300)
+	w.trimPart(tp, w.chance(300))
+	if w.chance(300) { // somebody else has the same wish, and asks for less
+		w.trimPart(tp, false)
+	}
+}
+
+// trimPart trims a partition, at its watermark or somewhere below.
+func (w *World) trimPart(tp cluster.TopicPartition, all bool) {
 	w.run(&errand{what: "trim", ask: func() *broker { return w.leaderOf(tp) }, command: func(b *broker) (cluster.Command, bool) {
 		r := b.replica(tp)
 		if r == nil || r.at.Role != partition.RoleLeader || r.at.HighWatermark <= r.at.LogStart {

@@ -40,9 +40,11 @@ type broker struct {
 	up     bool
 	life   int
 	paused time.Duration // nothing is done before
-	image  *cluster.Image
-	epoch  cluster.BrokerEpoch // registered in this life
-	fs     vfs.FS              // of the present life
+	// applies is from when on new metadata is applied.
+	applies time.Duration
+	image   *cluster.Image
+	epoch   cluster.BrokerEpoch // registered in this life
+	fs      vfs.FS              // of the present life
 	// previous is what the clean-stop marker said when this life began.
 	previous cleanStop
 	// attempt numbers registrations, so that a late answer is told from the newest.
@@ -116,7 +118,7 @@ func (b *broker) start() {
 		return
 	}
 	b.up, b.life = true, b.life+1
-	b.paused = 0
+	b.paused, b.applies = 0, 0
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
 	b.parts, b.in, b.out, b.offline, b.damaged, b.lost, b.suspect = nil, nil, nil, nil, nil, nil, nil
 	b.reconciling, b.handled, b.promises = false, 0, nil

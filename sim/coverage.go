@@ -32,6 +32,8 @@ type Coverage struct {
 	SlowDisks       int
 	SyncFailures    int
 	ControllerMoves int
+	SlowRafts       int // times in which nothing was committed
+	LateMetadata    int // times in which a broker applied nothing
 	AltersUnknown   int // ISR proposals without an answer in time
 	MessagesLost    int
 	StreamsBroken   int

@@ -58,7 +58,7 @@ func faultKinds() []faultKind {
 			}
 		}},
 		{name: "power-cut-while-flushing", rare: true, do: func(w *World, _ *broker) { w.cutWhileFlushing() }},
-	}, slices.Concat(groupFaults(), adminKinds(), diskFaults(), clockFaults())...)
+	}, slices.Concat(groupFaults(), adminKinds(), diskFaults(), clockFaults(), metaFaults())...)
 }
 
 // drawMixture chooses a mixture.

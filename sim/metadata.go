@@ -21,6 +21,8 @@ type metadata struct {
 	queue  []*proposed
 	busy   bool
 	tickAt time.Duration // of the tick that is scheduled, 0 for none
+	// stalled is until when nothing is committed.
+	stalled time.Duration
 }
 
 // proposed is a command on its way into the log. done is told the result, or that it is not known; nil when nobody waits any more.
@@ -55,7 +57,7 @@ func (m *metadata) commitLater() {
 	if m.w.chance(30) {
 		d = m.w.between(10*time.Millisecond, 250*time.Millisecond)
 	}
-	m.w.after(d, m.commit)
+	m.w.after(max(d, m.stalled-m.w.now), m.commit)
 }
 
 // commit applies the first of the queue and tells everybody.
@@ -174,8 +176,10 @@ func (m *metadata) push(b *broker) {
 	image, view := from.Image(), from.Groups()
 	m.w.net.send(controllerNode, b.node(), func() {
 		b.do(func() {
-			b.apply(view)
-			b.learn(image)
+			b.whenApplying(func() {
+				b.apply(view)
+				b.learn(image)
+			})
 		})
 	})
 }

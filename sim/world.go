@@ -171,6 +171,7 @@ func (w *World) heal() {
 	w.note("heal")
 	w.faults = false
 	w.net.calm()
+	w.endMetaFaults()
 	w.mendAll()
 	for _, b := range w.brokers {
 		b.slowDisk, b.retired = false, false
