@@ -14,8 +14,8 @@ import (
 var errUnknownOutcome = errors.New("sim: the connection to the controller is gone")
 
 // append proposes a command once and hands the outcome to the loop: its result, that it is not known, or that it was never proposed. How long it
-// takes to notice that an answer does not come is up to chance.
-func (s *groupShell) append(cmd cluster.GroupAppend) {
+// takes to notice that an answer does not come is up to chance. It returns how that goes.
+func (s *groupShell) append(cmd cluster.GroupAppend) *attempt {
 	w := s.b.w
 	w.cov.GroupAppends++
 	answered := false
@@ -41,6 +41,7 @@ func (s *groupShell) append(cmd cluster.GroupAppend) {
 	s.propose(cmd, tried)
 	s.b.later(patience, func() {
 		if tried.waits {
+			tried.over = true
 			answer(cluster.Result{}, cluster.Refuse(cluster.CodeNoController, "no controller"))
 			return
 		}
@@ -53,6 +54,7 @@ func (s *groupShell) append(cmd cluster.GroupAppend) {
 			}
 		})
 	}
+	return tried
 }
 
 // attempt is one append on its way. While it waits it is certain that nothing was proposed.
@@ -60,7 +62,7 @@ type attempt struct {
 	deadline time.Duration
 	answer   func(cluster.Result, error)
 	waits    bool
-	over     bool
+	over     bool // its sender was told that nothing was proposed
 }
 
 // propose sends a command to the controller, and again as long as there is none.
@@ -79,7 +81,7 @@ func (s *groupShell) propose(cmd cluster.GroupAppend, t *attempt) {
 			home(func() {
 				t.waits = true
 				b.later(proposePause, func() {
-					if w.now < t.deadline {
+					if w.now < t.deadline && !t.over { // a fast clock has given it up earlier
 						s.propose(cmd, t)
 					}
 				})
