@@ -65,7 +65,7 @@ func faultKinds() []faultKind {
 func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	m := mixture{
 		brokers: 3 + s.rng.IntN(3),
-		lagMax:  s.between(1100*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(150*time.Millisecond, 1200*time.Millisecond),
+		lagMax:  s.between(1100*time.Millisecond, 3*time.Second), overrun: s.rng.IntN(8), every: s.between(140*time.Millisecond, 1100*time.Millisecond),
 		weights: make([]int, len(kinds)), faultTime: cmp.Or(opts.FaultTime, faultTime),
 	}
 	m.brokers = cmp.Or(opts.Brokers, m.brokers)
