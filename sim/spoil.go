@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -136,8 +135,9 @@ func (w *World) visit(s *spoiled) {
 
 // moveAway takes directories out of a stopped broker's reach.
 func (w *World) moveAway(b *broker, bad []string) {
-	for i, dir := range bad {
-		w.check.must(b.disk.mem.Rename(dir, filepath.Join(dataRoot, "moved-away-"+filepath.Base(dir)+strings.Repeat("x", i+w.cov.Repairs))))
+	for _, dir := range bad {
+		w.movedAway++
+		w.check.must(b.disk.mem.Rename(dir, filepath.Join(dataRoot, fmt.Sprintf("moved-away-%d-%s", w.movedAway, filepath.Base(dir)))))
 	}
 	if len(bad) == 0 {
 		return // there may be no directory of replicas yet

@@ -67,9 +67,11 @@ type World struct {
 	// retiring is the broker that is being taken out of the cluster, nil for none.
 	retiring *retirement
 	struck   []Fault // so far
-	// spoilt is whose disk is not to be trusted, nil for nobody's; directories is how many data directories were begun.
+	// spoilt is whose disk is not to be trusted, nil for nobody's; directories is how many data directories were begun, movedAway how many of replicas were
+	// moved away.
 	spoilt      *spoiled
 	directories int
+	movedAway   int
 	// wallLow is how far behind the truth a wall clock has ever been, as a negative time.
 	wallLow time.Duration
 }
