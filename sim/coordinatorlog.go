@@ -41,7 +41,7 @@ func (s *groupShell) append(cmd cluster.GroupAppend) *attempt {
 	s.propose(cmd, tried)
 	s.b.later(patience, func() {
 		if tried.waits {
-			tried.over = true
+			tried.over = !answered
 			answer(cluster.Result{}, cluster.Refuse(cluster.CodeNoController, "no controller"))
 			return
 		}

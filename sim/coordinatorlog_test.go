@@ -18,6 +18,7 @@ func TestGivenUpIsNotProposed(t *testing.T) {
 	b := w.brokers[w.meta.state.Image().Shard(shard).Leader]
 	b.clock.drift = maxDrift
 	for range 40 {
+		w.runUntil(w.now+5*time.Second, w.check.failed) // until nothing is under way any more
 		w.meta.resign()
 		at := w.meta.state.Groups().Shard(shard)
 		batch := cluster.GroupBatch{Shard: shard, ShardEpoch: at.Epoch, Sequence: at.NextSequence}
