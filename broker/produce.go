@@ -73,12 +73,10 @@ func (b *Broker) produce(t *cluster.Topic, req ProduceRequest, done func(Produce
 	}, completion)
 }
 
-// noteRefused tells the replica, if there is one, of a batch that it does not get now: it may lead, or have space, before the producer knows of the
+// noteRefused tells the replica of a batch that it does not get now: it may be there, lead, or have space, before the producer knows of the
 // refusal, and is not to take what is in flight behind the batch first.
 func (b *Broker) noteRefused(t *cluster.Topic, req *ProduceRequest) {
-	if r, ok := b.partitions.Get(cluster.TopicPartition{Topic: t.ID, Partition: req.Partition}); ok {
-		r.NoteRefused(req.Batch)
-	}
+	b.partitions.NoteRefused(cluster.TopicPartition{Topic: t.ID, Partition: req.Partition}, req.Batch)
 }
 
 // ProduceWait is Produce for callers that have a goroutine to spare.

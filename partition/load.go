@@ -183,6 +183,7 @@ func (m *Manager) adopt(o opening) *Runner {
 	r.partition = p
 	p.show()
 	m.runners.Store(o.tp, r)
+	m.handOver(r)
 	return r
 }
 

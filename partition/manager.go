@@ -33,6 +33,8 @@ type Manager struct {
 	stop    chan struct{} // closed by Close
 	stopped sync.WaitGroup
 
+	early EarlyRefusals
+
 	mu        sync.Mutex // serialises Load, Reconcile and Close; guards what follows
 	planner   *Planner
 	inventory *inventory
@@ -80,6 +82,21 @@ func (m *Manager) Get(tp cluster.TopicPartition) (*Runner, bool) {
 		return nil, false
 	}
 	return r.(*Runner), true
+}
+
+// NoteRefused takes note of a batch that the broker has refused before any replica saw it (Partition.NoteRefused), also when there is no replica yet.
+func (m *Manager) NoteRefused(tp cluster.TopicPartition, batch []byte) {
+	m.early.Note(tp, batch)
+	if r, ok := m.Get(tp); ok {
+		m.handOver(r)
+	}
+}
+
+// handOver tells a replica what was refused on its behalf. Whoever notes and whoever makes the replica both call it, each after its own part, so nothing stays.
+func (m *Manager) handOver(r *Runner) {
+	for _, head := range m.early.Take(r.tp) {
+		r.NoteRefused(head)
+	}
 }
 
 // Leader returns the local replica if it leads; otherwise CodeNotLeader or CodeStorage, or CodeUnknownTopic when there is no replica.

@@ -101,6 +101,35 @@ func TestCase68_TheFirstComesBeforeTheElection(t *testing.T) {
 	}
 }
 
+// The first comes before the replica that is to take it has been made.
+func TestCase68_TheFirstComesBeforeTheReplica(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	batch := func(seq int) []byte {
+		return sent{id: 9, seq: record.Sequence(seq), values: []string{fmt.Sprint(seq)}}.bytes(t)
+	}
+	k.manager.NoteRefused(testTP, batch(0))
+	k.manager.NoteRefused(testTP, []byte("no batch"))
+	k.topic(1, 1)
+	k.checkProduced(k.produce(batch(1), AcksISR), cluster.CodeNotLeader, -1)
+	for seq := range 3 {
+		k.checkProduced(k.produce(batch(seq), AcksISR), cluster.CodeNone, record.Offset(seq))
+	}
+	k.checkValues("0", "1", "2")
+}
+
+func TestEarlyRefusals_AreBounded(t *testing.T) {
+	var e EarlyRefusals
+	head := make([]byte, record.HeaderSize)
+	other := cluster.TopicPartition{Topic: cluster.TopicID{8}}
+	for range maxEarly {
+		e.Note(other, head)
+	}
+	e.Note(testTP, head)
+	if n, m := len(e.Take(testTP)), len(e.Take(other)); n != 1 || m != 0 || e.count != 0 {
+		t.Errorf("%d of the newest, %d of the others, %d counted", n, m, e.count)
+	}
+}
+
 // The first is refused by a replica that does not lead yet, and then stored by the one that does. All that the producer has written is deleted before the replica
 // copies it, so it knows nothing of the producer when it leads: it neither tells it that a batch is missing, which clients take for a loss, nor refuses it for ever.
 func TestCase68_TheFirstIsStoredElsewhereAndDeleted(t *testing.T) {

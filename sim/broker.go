@@ -57,6 +57,7 @@ type broker struct {
 	groups *groupShell      // coordinator of this life
 	view   *state.GroupView // the groups as this broker has applied them
 
+	early   *partition.EarlyRefusals
 	opener  *partition.Opener
 	planner *partition.Planner
 	parts   []*replica // in key order
@@ -122,6 +123,7 @@ func (b *broker) start() {
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
 	b.parts, b.in, b.out, b.offline, b.damaged, b.lost, b.suspect = nil, nil, nil, nil, nil, nil, nil
 	b.reconciling, b.handled, b.promises = false, 0, nil
+	b.early = &partition.EarlyRefusals{}
 	b.w.note("start", int64(b.id), int64(b.life))
 	if !b.mount() {
 		return

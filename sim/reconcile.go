@@ -65,6 +65,9 @@ func (b *broker) adopt(tp cluster.TopicPartition, s *partition.Standalone, err e
 	b.parts = append(b.parts, r)
 	slices.SortFunc(b.parts, func(a, c *replica) int { return a.tp.Compare(c.tp) })
 	r.maintainLater()
+	for _, head := range b.early.Take(tp) {
+		r.post(func() { r.NoteRefused(head) })
+	}
 	return r
 }
 

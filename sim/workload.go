@@ -335,6 +335,7 @@ func (p *producer) acknowledged(base record.Offset, epoch record.LeaderEpoch) {
 func (b *broker) produce(tp cluster.TopicPartition, batch []byte, acks partition.Acks, deadline time.Duration, answer func(partition.ProduceResult)) {
 	r := b.replica(tp)
 	if r == nil {
+		b.early.Note(tp, batch)
 		answer(partition.ProduceResult{Code: cluster.CodeNotLeader, BaseOffset: -1})
 		return
 	}
