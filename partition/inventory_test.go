@@ -195,3 +195,19 @@ func TestInventory_OfALaterVersionIsRefused(t *testing.T) {
 		t.Errorf("Load: %v", err)
 	}
 }
+
+// The directory of a replica that is not open is removed also where an earlier deletion of it has failed half-way.
+func TestRemoval_OverALeftover(t *testing.T) {
+	mem := vfs.NewMem()
+	for _, name := range []string{testTP.String(), testTP.String() + deletedSuffix} {
+		if err := mem.MkdirAll(testDir + name + "/kept"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeDir(mem, filepath.Clean(testDir), testTP); err != nil {
+		t.Errorf("remove: %v", err)
+	}
+	if names, err := mem.ReadDir(testDir); err != nil || len(names) != 0 {
+		t.Errorf("directories left: %v, %v", names, err)
+	}
+}

@@ -173,6 +173,9 @@ func removeDir(fsys vfs.FS, root string, tp cluster.TopicPartition) error {
 	if _, err := fsys.Stat(dir); err != nil {
 		return nil // it is gone
 	}
+	if err := fsys.RemoveAll(dir + deletedSuffix); err != nil { // of an earlier deletion that failed half-way
+		return err
+	}
 	// Renamed first, so that a half-deleted directory is never taken for a replica.
 	if err := fsys.Rename(dir, dir+deletedSuffix); err != nil {
 		return err

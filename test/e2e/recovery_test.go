@@ -59,6 +59,9 @@ func TestCase127_TwoOfThreeLostForGood(t *testing.T) {
 	c.Must("cluster", "recover", "--data", survivor.Data, "--advertise-peer", survivor.Peer, "--execute")
 	survivor.Start()
 	Eventually(t, func() error {
+		if _, err := survivor.status(); err != nil {
+			return err
+		}
 		if out := c.CLI("cluster", "elect", "numbers:0", "numbers:1", "numbers:2", "--unclean"); out.Code == 4 {
 			return fmt.Errorf("exit %d: %s", out.Code, out.Stderr)
 		}
