@@ -83,7 +83,7 @@ func TestUnusable(t *testing.T) {
 		{"not defined", []string{"-nonsense", good}},
 		{"no such file", []string{filepath.Join(t.TempDir(), "none")}},
 		{"no events", []string{file(t, "empty", "\n")}},
-		{"bad:2: byte 0: want '{'", []string{good, file(t, "bad", "\nhello\n")}},
+		{"bad:2: not a JSON object", []string{good, file(t, "bad", "\nhello\n")}},
 		{"late:1: check: client p, op 1, send ok at 2000: it completes what was not begun", []string{file(t, "late", strings.Split(sending, "\n")[1]+"\n")}},
 	} {
 		if _, talk := judged(t, 2, c.args...); !strings.Contains(talk, c.want) {

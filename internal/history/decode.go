@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,11 +14,13 @@ const maxInterned = 1 << 16
 type decoder struct {
 	texts map[string]string
 	scan  scanner
+	timed bool // the line has a time
 }
 
 // decode reads one line into e, whose Records are reused. Unknown members are skipped, so that a recorder may write more than the checks need.
 func (d *decoder) decode(line []byte, e *Event) error {
 	*e = Event{Records: e.Records[:0]}
+	d.timed = false
 	d.scan.reset(line)
 	s := &d.scan
 	if err := s.object(func(key []byte) { d.event(s, key, e) }); err != nil {
@@ -31,13 +34,19 @@ func (d *decoder) decode(line []byte, e *Event) error {
 			e.Records[i].Topic = e.Topic
 		}
 	}
+	if !d.timed {
+		return errNoTime
+	}
+	if e.Acks == acksAll {
+		e.Acks = AcksISR
+	}
 	return e.validate()
 }
 
 func (d *decoder) event(s *scanner, key []byte, e *Event) {
 	switch string(key) {
 	case "t":
-		e.Time = s.integer(math.MinInt64, math.MaxInt64)
+		e.Time, d.timed = s.integer(math.MinInt64, math.MaxInt64), true
 	case "client":
 		e.Client = d.intern(s.str())
 	case "op":
@@ -112,7 +121,14 @@ var (
 	types = []Type{Invoke, OK, Fail, Info}
 	kinds = []Kind{Send, Poll, Commit, Committed, Latest, Join, Assign, Seek, Admin, Fault, Replica}
 	acks  = []string{"", AcksISR, AcksLeader, AcksNone}
+	// actions are those of an admin operation. What the checks do not know must not be passed over: a misspelt one would take a drain's or a deletion's place.
+	actions = []string{CreateTopic, DeleteTopic, DeleteRecords, LogStart, Relaxed, Unclean, DeleteGroup, Drained}
 )
+
+// acksAll is Kafka's name of AcksISR.
+const acksAll = "all"
+
+var errNoTime = errors.New("t is missing")
 
 // validate refuses what no recorder may write.
 func (e *Event) validate() error {
@@ -125,6 +141,10 @@ func (e *Event) validate() error {
 		return fmt.Errorf("kind %q is not one of %q", e.Kind, kinds)
 	case !slices.Contains(acks, e.Acks):
 		return fmt.Errorf("acks %q is not one of %q", e.Acks, acks[1:])
+	case e.Kind == Admin && !slices.Contains(actions, e.Action):
+		return fmt.Errorf("action %q of an admin operation is not one of %q", e.Action, actions)
+	case e.Kind == Poll && e.Action != "" && e.Action != Drain:
+		return fmt.Errorf("action %q of a poll is not %q", e.Action, Drain)
 	}
 	for i := range e.Records {
 		r := &e.Records[i]

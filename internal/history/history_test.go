@@ -123,29 +123,50 @@ func TestWriterCutsATornLine(t *testing.T) {
 func TestBadLinesAreRefusedByNumber(t *testing.T) {
 	good := string(examples[1].AppendJSON(nil))
 	for line, want := range map[string]string{
-		`{"t":1`:                       "test:2: the line ends",
-		`[]`:                           "want '{'",
-		`{"t":1,}`:                     "want a string",
-		`{"t":1.5}`:                    "want ',' or '}'",
-		`{"t":9223372036854775808}`:    "a whole number",
-		`{"t":01}`:                     "a whole number",
-		`{"client":5}`:                 "want a string",
-		`{"client":"a"} x`:             "text after",
-		`{"t":1}`:                      "client is missing",
-		`{"client":"a","type":"okay"}`: `type "okay"`,
-		`{"client":"a","type":"ok","kind":"sent"}`:                            `kind "sent"`,
-		`{"client":"a","type":"ok","kind":"send","acks":"all"}`:               `acks "all"`,
-		`{"client":"a","type":"ok","kind":"send","records":[{"p":-2}]}`:       "partition -2",
-		`{"x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`: "nested",
-		`{"x":nul,"client":"a"}`:                                              "want a value",
-		`{"client":"\q"}`:                                                     "valid escapes",
-		`{"client":"` + strings.Repeat("a", MaxLine) + `"}`:                   "too long",
+		`{"t":1`:                             "test:2: the line ends",
+		`[]`:                                 "not a JSON object",
+		`{"t":1,}`:                           "want a string",
+		`{"t":1.5}`:                          "want ',' or '}'",
+		`{"t":9223372036854775808}`:          "a whole number",
+		`{"t":01}`:                           "a whole number",
+		`{"client":5}`:                       "want a string",
+		`{"client":"a"} x`:                   "text after",
+		`{"t":1}`:                            "client is missing",
+		`{"t":1,"client":"a","type":"okay"}`: `type "okay"`,
+		`{"t":1,"client":"a","type":"ok","kind":"sent"}`:                        `kind "sent"`,
+		`{"t":1,"client":"a","type":"ok","kind":"send","acks":"-1"}`:            `acks "-1"`,
+		`{"client":"a","type":"ok","kind":"send"}`:                              `t is missing`,
+		`{"t":1,"client":"a","type":"ok","kind":"admin","action":"drain-done"}`: `action "drain-done" of an admin operation is not one of`,
+		`{"t":1,"client":"a","type":"ok","kind":"admin"}`:                       `action ""`,
+		`{"t":1,"client":"a","type":"ok","kind":"poll","action":"drained"}`:     `action "drained" of a poll is not "drain"`,
+		`{"t":1,"client":"a","type":"ok","kind":"send","records":[{"p":-2}]}`:   "partition -2",
+		`{"x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`:   "nested",
+		`{"x":nul,"client":"a"}`:                                                "want a value",
+		`{"client":"\q"}`:                                                       "valid escapes",
+		`{"client":"` + strings.Repeat("a", MaxLine) + `"}`:                     "too long",
 	} {
 		events, _, err := read(t, good+line+"\n"+good)
 		var bad *LineError
 		if !errors.As(err, &bad) || bad.Line != 2 || len(events) != 1 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %d events, %v; want %q", line, len(events), err, want)
 		}
+	}
+}
+
+// TestAnotherFileIsNotATornOne: one line without its newline is a recorder that was killed only if it begins as an event does.
+func TestAnotherFileIsNotATornOne(t *testing.T) {
+	for text, want := range map[string]error{"hello": errNotJSON, "PK\x03\x04": errNotJSON, "\xef\xbb\xbf{\"t\":1}\n": errBOM, " {\"t\":": nil} {
+		if _, _, err := read(t, text); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+}
+
+// TestKafkasNameOfISR: acks=all is what every Kafka client calls it.
+func TestKafkasNameOfISR(t *testing.T) {
+	events, _, err := read(t, `{"t":1,"client":"a","op":1,"type":"invoke","kind":"send","acks":"all"}`+"\n")
+	if err != nil || len(events) != 1 || events[0].Acks != AcksISR {
+		t.Errorf("%+v, %v", events, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,9 @@ func (r *Reader) Next(e *Event) error {
 			}
 			continue
 		}
+		if err := plausible(text); err != nil {
+			return r.error(err)
+		}
 		if err := r.decoder.decode(text, e); err == nil {
 			return nil
 		} else if whole {
@@ -62,6 +66,22 @@ func (r *Reader) Next(e *Event) error {
 		r.torn = true
 		return io.EOF
 	}
+}
+
+// Lines that cannot be the beginning of an event, finished or not: the file is another.
+var (
+	errNotJSON = errors.New("not a JSON object: it does not begin with '{'")
+	errBOM     = errors.New("it begins with a byte order mark: a history is UTF-8 without one")
+)
+
+func plausible(line []byte) error {
+	if bytes.HasPrefix(line, []byte("\xef\xbb\xbf")) {
+		return errBOM
+	}
+	if text := bytes.TrimLeft(line, " \t\r"); len(text) > 0 && text[0] != '{' {
+		return errNotJSON
+	}
+	return nil
 }
 
 // Line is the number of the last line read, from 1.

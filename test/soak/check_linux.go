@@ -28,8 +28,20 @@ func (s *soak) check() error {
 		return fmt.Errorf("soak: %w", err)
 	}
 	s.report.checked = text.String()
-	if n := verdict.Total(); n > 0 {
-		s.report.fail("the checker has found %d anomalies: see above, and `check %s`", n, s.historyFile())
+	for _, finding := range findings(verdict) {
+		s.report.fail("%s: see above, and `check %s`", finding, s.historyFile())
 	}
 	return nil
+}
+
+// findings are why a history is not a pass: what must not be is in it, or it leaves open what a drain of everything decides.
+func findings(verdict *check.Report) []string {
+	var out []string
+	if n := verdict.Total(); n > 0 {
+		out = append(out, fmt.Sprintf("the checker has found %d anomalies", n))
+	}
+	if n := verdict.Counts.Undrained; n > 0 {
+		out = append(out, fmt.Sprintf("%d acknowledged records were neither read nor looked for by a complete drain", n))
+	}
+	return out
 }

@@ -39,7 +39,7 @@ func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 }
 
 // administered takes how an admin operation ended, or what was seen in one without an invoke.
-func (c *Checker) administered(client int32, op *operation, e *history.Event) {
+func (c *Checker) administered(client int32, op *operation, e *history.Event) error {
 	if op == nil {
 		op = &operation{kind: e.Kind, action: e.Action, began: e.Time}
 		c.administering(op, e)
@@ -47,11 +47,11 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) {
 	by := origin{client: client, op: e.Op, time: e.Time}
 	c.committed(op, e)
 	if e.Type == history.Fail {
-		return
+		return nil
 	}
 	c.happened(op, by, e.Type == history.OK)
 	if e.Type != history.OK {
-		return
+		return nil
 	}
 	switch e.Action {
 	case history.Relaxed, history.Unclean:
@@ -71,11 +71,14 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) {
 		case history.Relaxed, history.Unclean:
 			p.relaxed = true
 		case history.Drained:
-			if d := p.drain(client, e.Broker, op.began); d != nil {
-				d.began, d.end = min(d.began, op.began), r.Offset
+			d, err := p.drain(client, e.Broker, op.began)
+			if err != nil {
+				return err
 			}
+			d.began, d.end = min(d.began, op.began), r.Offset
 		}
 	}
+	return nil
 }
 
 // happened takes that a deletion was done, or may have been.

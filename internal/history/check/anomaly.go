@@ -57,7 +57,7 @@ var rules = []rule{
 	{kind: Phantom, unit: "values seen"},
 	{kind: EarlyRead, unit: "values read"},
 	{kind: LostWrite, unit: "firm values", firm: true, living: true},
-	{kind: Unseen, unit: "firm values times drains", firm: true, living: true},
+	{kind: Unseen, unit: "values times drains", firm: true, living: true},
 	{kind: PollSkip, unit: "polls of a partition", firm: true, living: true},
 	{kind: IntPollSkip, unit: "records read", firm: true, living: true},
 	{kind: NonmonotonicPoll, unit: "polls of a partition", firm: true},
@@ -80,13 +80,15 @@ var rules = []rule{
 
 // Anomaly is one thing that must not happen, with what it was seen from.
 type Anomaly struct {
-	Kind      Kind       `json:"kind"`
-	Topic     string     `json:"topic,omitempty"`
-	Partition int32      `json:"partition"`
-	Offset    int64      `json:"offset"`
-	Value     string     `json:"value,omitempty"`
-	Detail    string     `json:"detail"`
-	Evidence  []Evidence `json:"evidence,omitempty"`
+	Kind      Kind   `json:"kind"`
+	Topic     string `json:"topic,omitempty"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Value     string `json:"value,omitempty"`
+	Detail    string `json:"detail"`
+	// Again is how often the same was seen once more: in other reads, drains or replicas. It is not counted as another anomaly.
+	Again    int64      `json:"again,omitempty"`
+	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
 // Evidence is an operation of the history that an anomaly involves.
@@ -102,7 +104,13 @@ type Evidence struct {
 // tally counts the anomalies of one kind in one partition.
 type tally struct {
 	count   int64
-	samples []Anomaly
+	samples []sample
+}
+
+// sample is an anomaly that is shown, and how often it was seen again.
+type sample struct {
+	Anomaly
+	again *int64
 }
 
 type tallyKey struct {
@@ -110,12 +118,36 @@ type tallyKey struct {
 	part int32 // index, -1 for none
 }
 
-// found counts an anomaly; describe is called only for those that will be shown.
+// subject is what an anomaly is about, besides its kind and partition: one with the same subject is the same anomaly, seen again.
+type subject struct {
+	offset int64
+	id     valueID
+	group  int32
+	more   int64
+}
+
+type sighting struct {
+	tallyKey
+	subject
+}
+
+// found counts an anomaly at an offset.
 func (c *Checker) found(kind Kind, p *part, offset int64, describe func(a *Anomaly)) {
+	c.foundAs(kind, p, offset, subject{offset: offset}, describe)
+}
+
+// foundAs counts an anomaly, once for each subject; describe is called only for those that will be shown.
+func (c *Checker) foundAs(kind Kind, p *part, offset int64, about subject, describe func(a *Anomaly)) {
 	key := tallyKey{kind: kind, part: -1}
 	if p != nil {
 		key.part = p.index
 	}
+	if again := c.sightings[sighting{key, about}]; again != nil {
+		*again++
+		return
+	}
+	again := new(int64)
+	c.sightings[sighting{key, about}] = again
 	t := c.tallies[key]
 	if t == nil {
 		t = &tally{}
@@ -130,7 +162,7 @@ func (c *Checker) found(kind Kind, p *part, offset int64, describe func(a *Anoma
 		a.Topic, a.Partition = p.topic.id, p.number
 	}
 	describe(&a)
-	t.samples = append(t.samples, a)
+	t.samples = append(t.samples, sample{a, again})
 }
 
 // anomalies are what was found of one kind, without what its rule says nothing about: how many, and the first of them.
@@ -147,7 +179,10 @@ func (c *Checker) anomalies(r rule) (count int64, samples []Anomaly) {
 			continue
 		}
 		count += c.tallies[key].count
-		samples = append(samples, c.tallies[key].samples...)
+		for _, s := range c.tallies[key].samples {
+			s.Again = *s.again
+			samples = append(samples, s.Anomaly)
+		}
 	}
 	return count, samples[:min(len(samples), c.options.Limit)]
 }

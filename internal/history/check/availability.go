@@ -164,7 +164,7 @@ func (p *part) recovered(from, until int64) (took int64, acked bool) {
 }
 
 func (c *Checker) unavailable(w *faultWindow, detail string) {
-	c.found(Unavailable, nil, -1, func(a *Anomaly) {
+	c.foundAs(Unavailable, nil, -1, subject{more: int64(len(c.sightings))}, func(a *Anomaly) {
 		a.Detail = detail
 		a.Evidence = []Evidence{{What: w.name, Client: c.names.texts[w.client], Op: w.op, Began: w.began, Ended: w.ended}}
 	})

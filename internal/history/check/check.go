@@ -29,7 +29,9 @@ type Checker struct {
 	groups   groups
 	faults   []faultWindow
 	tallies  map[tallyKey]*tally
-	counts   Counts
+	// sightings are, by anomaly, how often it was seen again.
+	sightings map[sighting]*int64
+	counts    Counts
 	// checked counts for each kind what it was held against.
 	checked     map[Kind]int64
 	first, last int64 // times of the history
@@ -43,7 +45,7 @@ func New(o Options) *Checker {
 	}
 	return &Checker{
 		options: o, names: newNames(), values: newValues(), groups: newGroups(),
-		pending: map[opKey]*operation{}, sessions: map[sessionKey]*session{}, tallies: map[tallyKey]*tally{}, checked: map[Kind]int64{},
+		pending: map[opKey]*operation{}, sessions: map[sessionKey]*session{}, tallies: map[tallyKey]*tally{}, sightings: map[sighting]*int64{}, checked: map[Kind]int64{},
 	}
 }
 
@@ -85,9 +87,9 @@ func (c *Checker) add(e *history.Event) error {
 	case history.Seek:
 		c.sought(client, e)
 	case history.Admin:
-		c.administered(client, op, e)
+		return c.administered(client, op, e)
 	case history.Replica:
-		return c.dumped(client, e)
+		return c.dumped(client, op, e)
 	case history.Fault:
 		c.healed(op, e)
 	case history.Join:

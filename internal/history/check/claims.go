@@ -42,7 +42,7 @@ func (c *Checker) claim(p *part, offset int64, id valueID, epoch int32, by origi
 	}
 	switch {
 	case s.value != id:
-		c.found(c.conflict(s, by), p, offset, func(a *Anomaly) {
+		c.foundAs(c.conflict(s, by), p, offset, subject{offset: offset, id: id}, func(a *Anomaly) {
 			a.Value = c.text(s.value)
 			a.Detail = fmt.Sprintf("%s is there, and so is %s", c.text(s.value), c.text(id))
 			a.Evidence = append(append(append(a.Evidence, c.saidFirst(s), c.evidence(by)), c.sendOf(s.value)...), c.sendOf(id)...)
@@ -76,7 +76,7 @@ func (c *Checker) place(p *part, offset int64, id valueID, v *value) {
 	if v.place == p.index && v.offset == offset || v.loose {
 		return
 	}
-	c.found(Duplicate, p, offset, func(a *Anomaly) {
+	c.foundAs(Duplicate, p, offset, subject{offset: offset, id: id}, func(a *Anomaly) {
 		first := c.parts[v.place]
 		a.Value = c.text(id)
 		a.Detail = fmt.Sprintf("%s is also at %s-%d offset %d", c.text(id), first.topic.id, first.number, v.offset)

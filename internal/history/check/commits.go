@@ -12,6 +12,7 @@ import (
 type register struct {
 	commits []*commit
 	fetches []fetch
+	begins  []begin
 }
 
 // commit is a write. Its effect lies between began and ended, and ended is never for one whose outcome is unknown.
@@ -100,6 +101,7 @@ func (c *Checker) judgeRegister(key registerKey, reg *register) {
 	slices.SortStableFunc(reg.fetches, func(a, b fetch) int { return cmp.Compare(a.began, b.began) })
 	c.judgeFenced(p, key, reg)
 	reg.bury()
+	c.judgeBegins(p, key, reg)
 	written := candidatesOf(reg.commits)
 	sweep := newCommitSweep(reg.commits)
 	for _, f := range reg.fetches {
@@ -156,7 +158,7 @@ func (s *candidates) first(f fetch, newest int64) (w *commit, known bool) {
 }
 
 func (c *Checker) foundFetch(kind Kind, p *part, key registerKey, f fetch, by *commit, why string) {
-	c.found(kind, p, f.offset, func(a *Anomaly) {
+	c.foundAs(kind, p, f.offset, subject{offset: f.offset, group: key.group}, func(a *Anomaly) {
 		a.Detail = fmt.Sprintf("group %s: the committed offset was fetched as %d, and %s", c.groups.texts[key.group], f.offset, why)
 		if by != nil {
 			a.Detail += fmt.Sprintf(" (%d)", by.offset)
@@ -272,7 +274,7 @@ func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 		if newest == nil || newest.generation <= w.generation {
 			continue
 		}
-		c.found(FencedCommit, p, w.offset, func(a *Anomaly) {
+		c.foundAs(FencedCommit, p, w.offset, subject{offset: w.offset, group: key.group, more: int64(w.generation)}, func(a *Anomaly) {
 			a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged after one of generation %d", c.groups.texts[key.group], w.generation, newest.generation)
 			a.Evidence = []Evidence{c.commitEvidence(newest), c.commitEvidence(w)}
 		})

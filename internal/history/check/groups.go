@@ -94,6 +94,9 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 		}
 		c.move(client, p, r.Offset, e.Time)
 		c.start(registerKey{group, p.index}, r.Offset, by)
+		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 {
+			reg.begins = append(reg.begins, begin{e.Time, r.Offset, e.Generation, by})
+		}
 	}
 	var left []sessionKey
 	for key := range c.sessions {
@@ -122,7 +125,7 @@ func (c *Checker) own(p *part, key registerKey, e *history.Event, by origin) {
 	if before.member == member {
 		return
 	}
-	c.found(TwoOwners, p, -1, func(a *Anomaly) {
+	c.foundAs(TwoOwners, p, -1, subject{group: key.group, more: int64(e.Generation)}, func(a *Anomaly) {
 		a.Detail = fmt.Sprintf("group %s, generation %d: both %s and %s own it", e.Group, e.Generation, before.member, member)
 		a.Evidence = []Evidence{c.action("assigned", before.by), c.action("assigned", by)}
 	})
@@ -154,7 +157,7 @@ func (c *Checker) judgeStarts() {
 			if !at.read && !at.acked {
 				return true
 			}
-			c.found(StartSkip, p, offset, func(a *Anomaly) {
+			c.foundAs(StartSkip, p, offset, subject{offset: offset, group: s.group}, func(a *Anomaly) {
 				a.Value = c.text(at.value)
 				a.Detail = fmt.Sprintf("group %s: a new owner began at %d, and nobody was given what is from %d on", c.groups.texts[s.group], s.to, s.from)
 				a.Evidence = append([]Evidence{c.evidence(s.before), c.action("assigned", s.by), c.saidFirst(at)}, c.sendOf(at.value)...)

@@ -1,76 +1,120 @@
 package check
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // drain is one reading of a partition from end to end while one broker leads it. The last reading of all is what decides whether a value is lost.
 type drain struct {
 	client int32
 	broker int32
-	bit    uint16
+	bit    uint32
 	began  int64
 	end    int64 // where it stopped, -1 for not complete
 }
 
 // maxDrains bounds the drains of a partition that are told apart, by the bits of slot.drains.
-const maxDrains = 16
+const maxDrains = 32
 
-// drain finds the drain of a client; nil when there are too many.
-func (p *part) drain(client, broker int32, began int64) *drain {
+var errManyDrains = errors.New("more than 32 drains of a partition")
+
+// drain finds the drain of a client.
+func (p *part) drain(client, broker int32, began int64) (*drain, error) {
 	for _, d := range p.drains {
 		if d.client == client {
-			return d
+			return d, nil
 		}
 	}
 	if len(p.drains) == maxDrains {
-		return nil
+		return nil, errManyDrains
 	}
 	d := &drain{client: client, broker: broker, bit: 1 << len(p.drains), began: began, end: -1}
 	p.drains = append(p.drains, d)
-	return d
+	return d, nil
 }
 
-func (d *drain) mark(s *slot) {
-	if d != nil {
-		s.drains |= d.bit
+// lasting says since when the value at an offset has to stay there: since it was firmly acknowledged, or first read; never for neither. What nobody sent, or what
+// failed, is an anomaly of its own.
+func (c *Checker) lasting(p *part, offset int64, s *slot) (since int64) {
+	v := c.values.at(s.value)
+	since = never
+	if s.acked {
+		since = v.ended
 	}
+	if sent := v.status == unknown || v.status == okay; s.read && sent && v.place == p.index && v.offset == offset {
+		since = min(since, v.firstRead)
+	}
+	return since
 }
 
-// judgeLost asks for every firm acknowledged value where it is now. Values below the log start and in deleted topics need not be anywhere.
+// judgeLost asks for every value that has to be there where it is now. Values below the log start and in deleted topics need not be anywhere.
 func (c *Checker) judgeLost(p *part) {
 	covered := p.covered.merged()
 	p.slots.each(p.lowest, never, func(offset int64, s *slot) bool {
-		if !s.acked {
-			return true
-		}
 		v := c.values.at(s.value)
-		c.checked[LostWrite]++
-		if !v.read && covered.has(offset) {
-			c.foundValue(LostWrite, p, offset, s.value, fmt.Sprintf("%s was acknowledged, consumers read across its offset, and it is in no read", c.text(s.value)))
-			return true
-		}
-		drained := false
-		for _, d := range p.drains {
-			if d.end < 0 || v.ended >= d.began {
-				continue
-			}
-			drained = true
-			c.checked[Unseen]++
-			if s.drains&d.bit == 0 {
-				c.unseen(p, offset, s, v, d)
+		if s.acked {
+			c.checked[LostWrite]++
+			if !v.read && covered.has(offset) {
+				c.foundValue(LostWrite, p, offset, s.value, fmt.Sprintf("%s was acknowledged, consumers read across its offset, and it is in no read", c.text(s.value)))
+				return true
 			}
 		}
-		if !v.read && !drained && !p.topic.deleted {
+		since := c.lasting(p, offset, s)
+		drained := c.judgeDrained(p, offset, s, since)
+		dumped := c.judgeDumped(p, offset, s, since)
+		if s.acked && !v.read && !drained && !dumped && !p.topic.deleted {
 			c.counts.Undrained++
 		}
 		return true
 	})
 }
 
-func (c *Checker) unseen(p *part, offset int64, s *slot, v *value, d *drain) {
-	others := "and no read has it"
-	if v.read {
-		others = "though it was read elsewhere"
+// judgeDrained asks every complete drain for a value that had to be there when it began, or that is below the end that it reached in all replicas. It says whether
+// there was such a drain.
+func (c *Checker) judgeDrained(p *part, offset int64, s *slot, since int64) (drained bool) {
+	v := c.values.at(s.value)
+	everywhere := since == never && (v.status == unknown || v.status == okay) && p.everywhere(offset, s)
+	for _, d := range p.drains {
+		if d.end < 0 || since >= d.began && !(everywhere && offset < d.end) {
+			continue
+		}
+		drained = true
+		c.checked[Unseen]++
+		if s.drains&d.bit == 0 {
+			c.unseen(p, offset, s, fmt.Sprintf("is not in the drain %s from broker %d, which ended at %d", c.names.texts[d.client], d.broker, d.end))
+		}
 	}
-	c.foundValue(Unseen, p, offset, s.value, fmt.Sprintf("%s was acknowledged and is not in the drain %s from broker %d, which ended at %d, %s",
-		c.text(s.value), c.names.texts[d.client], d.broker, d.end, others))
+	return drained
+}
+
+// judgeDumped asks the dumped replicas for a value that had to be there before. It says whether there was a dump.
+func (c *Checker) judgeDumped(p *part, offset int64, s *slot, since int64) (dumped bool) {
+	for _, l := range p.logs {
+		if since >= l.began {
+			return false
+		}
+	}
+	if len(p.logs) == 0 {
+		return false
+	}
+	c.checked[Unseen]++
+	if s.logs == 0 {
+		c.unseen(p, offset, s, fmt.Sprintf("is in none of the %d replicas that were dumped", len(p.logs)))
+	}
+	return true
+}
+
+func (c *Checker) unseen(p *part, offset int64, s *slot, where string) {
+	proof, others := "is in every replica", ", and no read has it"
+	if s.read {
+		proof, others = "was read", ""
+	}
+	if s.acked {
+		proof = "was acknowledged"
+		if s.read {
+			others = ", though it was read elsewhere"
+		}
+	}
+	c.foundValue(Unseen, p, offset, s.value, fmt.Sprintf("%s %s and %s%s", c.text(s.value), proof, where, others))
 }

@@ -20,9 +20,11 @@ type part struct {
 	// covered are the ranges that some consumer read across.
 	covered spans
 	gaps    []gap
-	drains  []*drain
-	logs    []*replicaLog
-	ends    []endOffset
+	// readable is for nextReadable, once all is known.
+	readable []int64
+	drains   []*drain
+	logs     []*replicaLog
+	ends     []endOffset
 	// read are the ends of reads, each above the one before.
 	read []floor
 	// acked are the times at which sends were acknowledged.

@@ -51,22 +51,30 @@ func (c *Checker) polled(client int32, op *operation, e *history.Event) error {
 		if p == nil || r.Offset < 0 {
 			return fmt.Errorf("record %d has no place", i)
 		}
-		c.readOne(p, e, r, by, began)
+		if err := c.readOne(p, e, r, by, began); err != nil {
+			return err
+		}
 		c.follow(p, r, by, began)
 	}
 	return nil
 }
 
 // readOne takes one record that a poll returned.
-func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origin, began int64) {
+func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origin, began int64) error {
 	c.counts.Read++
 	id := c.valueOf(r.Value)
 	v := c.values.at(id)
 	s := c.claim(p, r.Offset, id, r.Epoch, by)
 	if s.value == id {
 		s.read = true
-		if e.Action == history.Drain {
-			p.drain(by.client, e.Broker, cmp.Or(began, e.Time)).mark(s)
+	}
+	if e.Action == history.Drain {
+		d, err := p.drain(by.client, e.Broker, cmp.Or(began, e.Time))
+		if err != nil {
+			return err
+		}
+		if s.value == id {
+			s.drains |= d.bit
 		}
 	}
 	c.place(p, r.Offset, id, v)
@@ -75,6 +83,7 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 	if n := len(p.read); n == 0 || r.Offset >= p.read[n-1].end {
 		p.read = append(p.read, floor{end: r.Offset + 1, time: e.Time, op: by.op, client: by.client})
 	}
+	return nil
 }
 
 // follow holds a record to the consumer's position.
@@ -163,16 +172,15 @@ func (c *Checker) leaveAll() {
 // judgeGaps looks into what polls left out. A value that is certain to be there was skipped.
 func (c *Checker) judgeGaps(p *part) {
 	for _, g := range p.gaps {
-		p.slots.each(max(g.from, p.lowest), g.to, func(offset int64, s *slot) bool {
-			if !s.read && !s.acked {
-				return true // only in replicas: perhaps never readable
-			}
-			c.found(g.kind, p, offset, func(a *Anomaly) {
-				a.Value = c.text(s.value)
-				a.Detail = fmt.Sprintf("a consumer at offset %d was given %d, and %s is at %d", g.from, g.to, c.text(s.value), offset)
-				a.Evidence = append(append(c.both(g.before, g.by), c.saidFirst(s)), c.sendOf(s.value)...)
-			})
-			return false
+		offset := p.nextReadable(max(g.from, p.lowest))
+		if offset >= g.to {
+			continue
+		}
+		s := p.slots.at(offset)
+		c.found(g.kind, p, offset, func(a *Anomaly) {
+			a.Value = c.text(s.value)
+			a.Detail = fmt.Sprintf("a consumer at offset %d was given %d, and %s is at %d", g.from, g.to, c.text(s.value), offset)
+			a.Evidence = append(append(c.both(g.before, g.by), c.saidFirst(s)), c.sendOf(s.value)...)
 		})
 	}
 }

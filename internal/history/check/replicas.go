@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/moldau-log/moldau/internal/history"
 )
@@ -12,6 +13,7 @@ type replicaLog struct {
 	broker     int32
 	bit        uint16
 	start, end int64 // of its records; end is exclusive, and may be given without a record
+	began      int64 // time from which it shows the log: what came later need not be in it
 	by         origin
 }
 
@@ -24,7 +26,7 @@ var (
 	errLogPlace = errors.New("a replica's record has no partition or no offset")
 )
 
-func (p *part) log(broker int32, start int64) (*replicaLog, error) {
+func (p *part) log(broker int32, start, began int64) (*replicaLog, error) {
 	for _, l := range p.logs {
 		if l.broker == broker {
 			return l, nil
@@ -33,24 +35,28 @@ func (p *part) log(broker int32, start int64) (*replicaLog, error) {
 	if len(p.logs) == maxLogs {
 		return nil, errManyLogs
 	}
-	l := &replicaLog{broker: broker, bit: 1 << len(p.logs), start: start, end: start}
+	l := &replicaLog{broker: broker, bit: 1 << len(p.logs), start: start, end: start, began: began}
 	p.logs = append(p.logs, l)
 	return l, nil
 }
 
 // dumped takes records of a replica. One without a value says only where the log ends.
-func (c *Checker) dumped(client int32, e *history.Event) error {
+func (c *Checker) dumped(client int32, op *operation, e *history.Event) error {
 	if e.Type != history.OK {
 		return nil
 	}
 	by := origin{client: client, op: e.Op, time: e.Time, what: byReplica}
+	began := e.Time
+	if op != nil {
+		began = op.began
+	}
 	for i := range e.Records {
 		r := &e.Records[i]
 		p := c.part(r.Topic, r.Partition)
 		if p == nil || r.Offset < 0 {
 			return errLogPlace
 		}
-		l, err := p.log(e.Broker, r.Offset)
+		l, err := p.log(e.Broker, r.Offset, began)
 		if err != nil {
 			return err
 		}
@@ -122,13 +128,46 @@ func (c *Checker) judgeLogs(p *part) {
 	}
 }
 
-// judgeHoles: what one replica has, another has too, if its log reaches there.
-func (c *Checker) judgeHoles(p *part, offset int64, s *slot) {
+// everywhere says that every dumped replica whose log begins at or below an offset has it, and that there is one.
+func (p *part) everywhere(offset int64, s *slot) bool {
 	if s.logs == 0 {
-		return
+		return false
 	}
 	for _, l := range p.logs {
-		if offset < l.start || offset >= l.end {
+		if l.start <= offset && s.logs&l.bit == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// nextReadable is the first offset from one on at which a record is known that a consumer who reads on from there is given, never for none: it was read, or firmly
+// acknowledged, or is in every replica. What only some replicas have perhaps never was readable.
+func (p *part) nextReadable(from int64) int64 {
+	if p.readable == nil {
+		p.slots.each(0, never, func(offset int64, s *slot) bool {
+			if s.read || s.acked || p.everywhere(offset, s) {
+				p.readable = append(p.readable, offset)
+			}
+			return true
+		})
+	}
+	if at, _ := slices.BinarySearch(p.readable, from); at < len(p.readable) {
+		return p.readable[at]
+	}
+	return never
+}
+
+// judgeHoles: what one replica has, or what has to be there, another has too, if its log reaches there.
+func (c *Checker) judgeHoles(p *part, offset int64, s *slot) {
+	since := int64(-never) // what is in a log was there before
+	if s.logs == 0 {
+		if since = c.lasting(p, offset, s); offset < p.lowest || p.topic.deleted {
+			return
+		}
+	}
+	for _, l := range p.logs {
+		if offset < l.start || offset >= l.end || since >= l.began {
 			continue
 		}
 		c.checked[ReplicaHole]++

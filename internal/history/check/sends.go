@@ -32,6 +32,8 @@ func (c *Checker) judgeValues() {
 			}
 		}
 		switch v.status {
+		case unknown:
+			order.check(c, id, v)
 		case failed:
 			c.checked[AbortedRead]++
 			if seen {
@@ -109,12 +111,12 @@ func (o *producerOrder) check(c *Checker, id valueID, v *value) {
 		o.client = client
 		clear(o.last)
 	}
-	if v.loose || !c.certain(v) {
+	if known := c.certain(v) || v.status == unknown && v.read; v.loose || !known {
 		return
 	}
 	c.checked[NonmonotonicSend]++
 	before, ok := o.last[v.place]
-	if ok && v.offset <= before.offset {
+	if ok && v.offset < before.offset {
 		p := c.parts[v.place]
 		c.found(NonmonotonicSend, p, v.offset, func(a *Anomaly) {
 			a.Value = c.text(id)

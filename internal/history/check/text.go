@@ -79,7 +79,11 @@ func (r *Report) printAnomaly(b *strings.Builder, a *Anomaly) {
 	if a.Offset >= 0 {
 		fmt.Fprintf(b, " offset %d", a.Offset)
 	}
-	fmt.Fprintf(b, ": %s\n", a.Detail)
+	fmt.Fprintf(b, ": %s", a.Detail)
+	if a.Again > 0 {
+		fmt.Fprintf(b, " (seen again: %d)", a.Again)
+	}
+	b.WriteByte('\n')
 	for _, e := range a.Evidence {
 		fmt.Fprintf(b, "    %s: client %s, op %d", e.What, e.Client, e.Op)
 		if e.Began != 0 {
