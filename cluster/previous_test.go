@@ -13,8 +13,8 @@ func TestPreviousEpoch(t *testing.T) {
 		starts []IncarnationID
 		want   BrokerEpoch
 	}{
-		"an orderly stop":                          {1, 40, nil, 40},
-		"an old disk":                              {1, 20, nil, 20},
+		"an orderly stop": {1, 40, nil, 40},
+		"an old disk":     {1, 20, nil, 20},
 		"an old disk whose first start was killed": {1, 20, []IncarnationID{{7}}, 20},
 		"a start whose registration was unknown":   {1, 20, []IncarnationID{{7}, {9}, {8}}, 40},
 		"an unclean stop":                          {1, NoBrokerEpoch, []IncarnationID{{9}}, NoBrokerEpoch},
