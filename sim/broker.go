@@ -377,7 +377,7 @@ func (b *broker) Alter(change cluster.ISRChange) {
 		}
 	}
 	cmd, life := cluster.AlterPartition{Leader: b.id, LeaderBroker: b.epoch, Changes: []cluster.ISRChange{change}}, b.life
-	b.w.net.send(b.node(), controllerNode, func() {
+	propose := func() {
 		b.w.meta.alter(cmd, func(res cluster.Result, failed bool) {
 			item := cluster.ItemResult{Code: res.Code}
 			switch {
@@ -387,11 +387,19 @@ func (b *broker) Alter(change cluster.ISRChange) {
 				item = res.Items[0]
 			}
 			b.w.net.send(controllerNode, b.node(), func() {
-				if b.up && b.life == life {
-					b.do(func() { answer(item) })
-				}
+				b.w.sometimesLate(alterTimeout, func() {
+					if b.up && b.life == life {
+						b.do(func() { answer(item) })
+					}
+				})
 			})
 		})
+	}
+	b.w.net.send(b.node(), controllerNode, func() {
+		b.w.sometimesLate(2*alterTimeout, propose)
+		if b.w.faults && b.w.chance(20) { // who forwards a request may have sent it before its connection broke
+			b.w.after(b.w.between(0, 2*alterTimeout), propose)
+		}
 	})
 	b.later(alterTimeout, func() {
 		if !answered {

@@ -239,14 +239,22 @@ func (w *World) emptyDisk(b *broker) {
 	})
 }
 
-// oldDisk puts back a copy of a disk that was taken when its broker was stopped in order, some lives ago: b's, or that of the first who has one.
-func (w *World) oldDisk(b *broker) {
+// oldDisk puts back a copy of a disk that was taken when its broker was stopped in order, some lives ago: b's, or that of the first who has one. That is
+// seldom possible, so it is tried for a while.
+func (w *World) oldDisk(b *broker) { w.tryOldDisk(b, 8) }
+
+func (w *World) tryOldDisk(b *broker, tries int) {
 	for _, o := range append([]*broker{b}, w.brokers...) {
 		if w.hasOldDisk(o) && w.mayTake(o) {
 			w.putBack(o)
 			return
 		}
 	}
+	w.after(250*time.Millisecond, func() {
+		if w.faults && tries > 1 {
+			w.tryOldDisk(b, tries-1)
+		}
+	})
 }
 
 // hasOldDisk reports whether there is a copy of b's disk, and b has been registered since it was made.

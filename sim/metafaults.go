@@ -46,3 +46,12 @@ func (b *broker) whenApplying(what func()) {
 	}
 	what()
 }
+
+// sometimesLate does something now, or seldom later: it has lain in a queue.
+func (w *World) sometimesLate(most time.Duration, what func()) {
+	if w.faults && w.chance(30) {
+		w.after(w.between(0, most), what)
+		return
+	}
+	what()
+}
