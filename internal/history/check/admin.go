@@ -1,6 +1,10 @@
 package check
 
-import "github.com/moldau-log/moldau/internal/history"
+import (
+	"cmp"
+
+	"github.com/moldau-log/moldau/internal/history"
+)
 
 // administering takes an admin operation that begins. What is going to be deleted need not be there from now on; only a clear failure takes that back, so
 // the deletion counts when the operation has ended in another way, or never.
@@ -26,13 +30,18 @@ func topicOf(e *history.Event) string {
 	return e.Topic
 }
 
-// forget commits "nothing" in every register of a group that is deleted.
+// forget commits "nothing" in every register of a group that is deleted; what its members were given binds no other.
 func (c *Checker) forget(op *operation, client int32, e *history.Event) {
-	for key, reg := range c.groups.registers {
-		if c.groups.texts[key.group] != e.Group {
+	group := c.groups.group(e.Group)
+	c.groups.lives[group]++
+	for part := range c.groups.parts[group] {
+		key := registerKey{group, part}
+		delete(c.groups.given, key)
+		reg := c.groups.registers[key]
+		if reg == nil {
 			continue
 		}
-		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown}
+		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true}
 		reg.commits = append(reg.commits, w)
 		op.commits = append(op.commits, w)
 	}
@@ -41,11 +50,14 @@ func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 // administered takes how an admin operation ended, or what was seen in one without an invoke.
 func (c *Checker) administered(client int32, op *operation, e *history.Event) error {
 	if op == nil {
-		op = &operation{kind: e.Kind, action: e.Action, began: e.Time}
+		op = &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group}
 		c.administering(op, e)
 	}
 	by := origin{client: client, op: e.Op, time: e.Time}
 	c.committed(op, e)
+	if e.Action == history.DeleteGroup {
+		c.groups.lives[c.groups.group(cmp.Or(e.Group, op.group))]++
+	}
 	if e.Type == history.Fail {
 		return nil
 	}
@@ -87,7 +99,7 @@ func (c *Checker) happened(op *operation, by origin, certain bool) {
 		t.part.lowest = max(t.part.lowest, t.start)
 		if t.time = never; certain {
 			t.time, t.by = by.time, by
-			t.part.trims = append(t.part.trims, *t)
+			t.part.trimmed(*t)
 		}
 	}
 	if op.action == history.DeleteTopic && op.topic != "" {

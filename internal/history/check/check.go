@@ -24,8 +24,8 @@ type Checker struct {
 	parts   []*part
 	values  values
 	pending map[opKey]*operation
-	// sessions are what consumers are reading.
-	sessions map[sessionKey]*session
+	// sessions are what consumers are reading, by client and partition.
+	sessions map[int32]map[int32]*session
 	groups   groups
 	faults   []faultWindow
 	tallies  map[tallyKey]*tally
@@ -45,7 +45,7 @@ func New(o Options) *Checker {
 	}
 	return &Checker{
 		options: o, names: newNames(), values: newValues(), groups: newGroups(),
-		pending: map[opKey]*operation{}, sessions: map[sessionKey]*session{}, tallies: map[tallyKey]*tally{}, sightings: map[sighting]*int64{}, checked: map[Kind]int64{},
+		pending: map[opKey]*operation{}, sessions: map[int32]map[int32]*session{}, tallies: map[tallyKey]*tally{}, sightings: map[sighting]*int64{}, checked: map[Kind]int64{},
 	}
 }
 

@@ -41,34 +41,33 @@ func (c *Checker) claim(p *part, offset int64, id valueID, epoch int32, by origi
 		return s
 	}
 	switch {
-	case s.value != id:
-		c.foundAs(c.conflict(s, by), p, offset, subject{offset: offset, id: id}, func(a *Anomaly) {
-			a.Value = c.text(s.value)
-			a.Detail = fmt.Sprintf("%s is there, and so is %s", c.text(s.value), c.text(id))
-			a.Evidence = append(append(append(a.Evidence, c.saidFirst(s), c.evidence(by)), c.sendOf(s.value)...), c.sendOf(id)...)
-		})
-	case epoch != history.Unknown && s.epoch != history.Unknown && epoch != s.epoch:
-		c.found(c.conflict(s, by), p, offset, func(a *Anomaly) {
-			a.Value = c.text(id)
-			a.Detail = fmt.Sprintf("%s is there in leader epoch %d and in %d", c.text(id), s.epoch, epoch)
-			a.Evidence = append(append(a.Evidence, c.saidFirst(s), c.evidence(by)), c.sendOf(id)...)
-		})
+	case s.value != id, epoch != history.Unknown && s.epoch != history.Unknown && epoch != s.epoch:
+		c.conflict(p, offset, s, id, epoch, by)
 	case s.epoch == history.Unknown:
 		s.epoch = epoch
 	}
 	return s
 }
 
-// conflict is the kind of anomaly when two sources differ.
-func (c *Checker) conflict(s *slot, by origin) Kind {
+// conflict takes that two sources differ. Whether two replicas may do so is known at the end.
+func (c *Checker) conflict(p *part, offset int64, s *slot, id valueID, epoch int32, by origin) {
 	if s.what == byReplica && by.what == byReplica {
-		return ReplicaDiffers
+		p.differs = append(p.differs, differ{offset: offset, id: id, epoch: epoch, by: by})
+		return
 	}
-	return InconsistentOffsets
+	c.foundAs(InconsistentOffsets, p, offset, subject{offset: offset, id: id}, func(a *Anomaly) {
+		a.Value = c.text(s.value)
+		a.Detail = fmt.Sprintf("%s is there, and so is %s", c.text(s.value), c.text(id))
+		a.Evidence = append(append(append(a.Evidence, c.saidFirst(s), c.evidence(by)), c.sendOf(s.value)...), c.sendOf(id)...)
+		if s.value == id {
+			a.Detail = fmt.Sprintf("%s is there in leader epoch %d and in %d", c.text(id), s.epoch, epoch)
+			a.Evidence = append(append([]Evidence{}, c.saidFirst(s), c.evidence(by)), c.sendOf(id)...)
+		}
+	})
 }
 
-// place takes that a value is at an offset, weakly acknowledged ones too. One value at two offsets is an anomaly.
-func (c *Checker) place(p *part, offset int64, id valueID, v *value) {
+// place takes that a value is at an offset, weakly acknowledged ones too. One value at two offsets is an anomaly; in replicas, that is known at the end.
+func (c *Checker) place(p *part, offset int64, id valueID, v *value, what source) {
 	if !v.placed {
 		v.placed, v.place, v.offset = true, p.index, offset
 		return
@@ -76,6 +75,15 @@ func (c *Checker) place(p *part, offset int64, id valueID, v *value) {
 	if v.place == p.index && v.offset == offset || v.loose {
 		return
 	}
+	if what == byReplica {
+		p.copies = append(p.copies, copied{offset, id})
+		return
+	}
+	c.twice(p, offset, id)
+}
+
+func (c *Checker) twice(p *part, offset int64, id valueID) {
+	v := c.values.at(id)
 	c.foundAs(Duplicate, p, offset, subject{offset: offset, id: id}, func(a *Anomaly) {
 		first := c.parts[v.place]
 		a.Value = c.text(id)

@@ -13,6 +13,7 @@ type register struct {
 	commits []*commit
 	fetches []fetch
 	begins  []begin
+	deleted bool // the group was deleted, or may have been
 }
 
 // commit is a write. Its effect lies between began and ended, and ended is never for one whose outcome is unknown.
@@ -26,6 +27,7 @@ type commit struct {
 	op         int64
 	noted      int64 // time of the completion, of an unknown one too; never for none
 	status     status
+	deletes    bool // it is the deletion of the group
 }
 
 // fetch is a read.
@@ -51,6 +53,7 @@ func (c *Checker) register(group string, r *history.Record) *register {
 	if reg == nil {
 		reg = &register{}
 		c.groups.registers[key] = reg
+		c.groups.concerns(key)
 	}
 	return reg
 }
@@ -99,6 +102,7 @@ func (c *Checker) judgeRegister(key registerKey, reg *register) {
 	}
 	slices.SortStableFunc(reg.commits, func(a, b *commit) int { return cmp.Compare(a.began, b.began) })
 	slices.SortStableFunc(reg.fetches, func(a, b fetch) int { return cmp.Compare(a.began, b.began) })
+	reg.deleted = slices.ContainsFunc(reg.commits, func(w *commit) bool { return w.deletes && w.status != failed })
 	c.judgeFenced(p, key, reg)
 	reg.bury()
 	c.judgeBegins(p, key, reg)
@@ -177,60 +181,8 @@ func (c *Checker) commitEvidence(w *commit) Evidence {
 	return e
 }
 
-// replaced says that from a time on, commits that ended before began are gone.
-type replaced struct {
-	began int64
-	by    *commit
-}
-
-// commitSweep carries, along the fetches, the latest beginning of a commit that was over: acknowledged, or seen by a fetch.
-type commitSweep struct {
-	acked  []*commit // by end
-	next   int
-	seen   []timed // by time; from fetches, whose ends come out of order
-	newest replaced
-}
-
-type timed struct {
-	time int64
-	replaced
-}
-
-func newCommitSweep(commits []*commit) *commitSweep {
-	s := &commitSweep{newest: replaced{began: -never}}
-	for _, w := range commits {
-		if w.status == okay {
-			s.acked = append(s.acked, w)
-		}
-	}
-	slices.SortStableFunc(s.acked, func(a, b *commit) int { return cmp.Compare(a.ended, b.ended) })
-	return s
-}
-
-// add notes what a fetch has seen.
-func (s *commitSweep) add(time int64, r replaced) {
-	at, _ := slices.BinarySearchFunc(s.seen, time, func(t timed, time int64) int { return cmp.Compare(t.time, time) })
-	s.seen = slices.Insert(s.seen, at, timed{time, r})
-}
-
-// before is what holds for a fetch that begins at a time. Times do not go back.
-func (s *commitSweep) before(began int64) replaced {
-	for ; s.next < len(s.acked) && s.acked[s.next].ended < began; s.next++ {
-		if w := s.acked[s.next]; w.began > s.newest.began {
-			s.newest = replaced{w.began, w}
-		}
-	}
-	for len(s.seen) > 0 && s.seen[0].time < began {
-		if s.seen[0].began > s.newest.began {
-			s.newest = s.seen[0].replaced
-		}
-		s.seen = s.seen[1:]
-	}
-	return s.newest
-}
-
 // bury works out when commits of unknown outcome can no longer happen: once an acknowledged commit that the same client began after them has ended, or one
-// with a newer generation.
+// with a newer generation. In a group that was deleted, generations have begun anew and say nothing.
 func (r *register) bury() {
 	acked := newCommitSweep(r.commits).acked
 	slices.SortStableFunc(acked, func(a, b *commit) int { return cmp.Compare(a.generation, b.generation) })
@@ -249,19 +201,22 @@ func (r *register) bury() {
 		if after := next[w.client]; after != nil && w.noted <= after.began {
 			w.dead = after.ended
 		}
-		if w.generation > 0 {
+		if w.generation > 0 && !r.deleted {
 			at, _ := slices.BinarySearchFunc(acked, w.generation+1, func(a *commit, g int32) int { return cmp.Compare(a.generation, g) })
 			w.dead = min(w.dead, newer[at])
 		}
 	}
 }
 
-// judgeFenced: once a commit with a generation was acknowledged, none with an older one that begins later is.
+// judgeFenced: once a commit with a generation was acknowledged, none with an older one that begins later is, unless the group may have been deleted in between.
 func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 	acked := newCommitSweep(reg.commits).acked
 	var newest *commit
-	next := 0
+	next, forgotten := 0, int64(-never)
 	for _, w := range reg.commits {
+		if w.deletes && w.status != failed {
+			forgotten = max(forgotten, w.ended)
+		}
 		if w.status != okay || w.generation == 0 {
 			continue
 		}
@@ -271,7 +226,7 @@ func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 				newest = acked[next]
 			}
 		}
-		if newest == nil || newest.generation <= w.generation {
+		if newest == nil || newest.generation <= w.generation || forgotten >= newest.ended {
 			continue
 		}
 		c.foundAs(FencedCommit, p, w.offset, subject{offset: w.offset, group: key.group, more: int64(w.generation)}, func(a *Anomaly) {

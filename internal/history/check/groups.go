@@ -17,6 +17,10 @@ type groups struct {
 	owners    map[ownerKey]owner
 	// given is, for each group and partition, the end of what its members were given.
 	given map[registerKey]given
+	// parts are, by group, the partitions that it has a register for or was given something of.
+	parts map[int32]map[int32]bool
+	// lives counts a group's deletions, begun and ended: generations begin anew after them.
+	lives map[int32]int32
 	// starts are positions at which a new owner began behind what was given: an anomaly if something is known to be in between.
 	starts []start
 }
@@ -24,6 +28,7 @@ type groups struct {
 type ownerKey struct {
 	registerKey
 	generation int32
+	life       int32 // see groups.lives
 }
 
 type owner struct {
@@ -46,7 +51,7 @@ type start struct {
 func newGroups() groups {
 	return groups{
 		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{},
-		given: map[registerKey]given{},
+		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{},
 	}
 }
 
@@ -69,6 +74,24 @@ func (g *groups) processed(client, part int32, next int64, by origin) {
 	key := registerKey{group, part}
 	if next > g.given[key].next {
 		g.given[key] = given{next, by}
+		g.concerns(key)
+	}
+}
+
+// concerns notes that a group has to do with a partition.
+func (g *groups) concerns(key registerKey) {
+	if g.parts[key.group] == nil {
+		g.parts[key.group] = map[int32]bool{}
+	}
+	g.parts[key.group][key.part] = true
+}
+
+// skipped notes that a member has moved by itself: what is below its new position is given up. Where it is not known, nothing is known of what was given.
+func (g *groups) skipped(client, part int32, offset int64, by origin) {
+	if offset >= 0 {
+		g.processed(client, part, offset, by)
+	} else if group, ok := g.of[client]; ok {
+		delete(g.given, registerKey{group, part})
 	}
 }
 
@@ -98,14 +121,14 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 			reg.begins = append(reg.begins, begin{e.Time, r.Offset, e.Generation, by})
 		}
 	}
-	var left []sessionKey
-	for key := range c.sessions {
-		if key.client == client && !owned[key.part] {
-			left = append(left, key)
+	var left []int32
+	for part := range c.sessions[client] {
+		if !owned[part] {
+			left = append(left, part)
 		}
 	}
-	for _, key := range left {
-		c.leave(key)
+	for _, part := range left {
+		c.leave(client, part)
 	}
 }
 
@@ -116,7 +139,7 @@ func (c *Checker) own(p *part, key registerKey, e *history.Event, by origin) {
 	}
 	c.checked[TwoOwners]++
 	member := cmp.Or(e.Member, e.Client)
-	k := ownerKey{key, e.Generation}
+	k := ownerKey{key, e.Generation, c.groups.lives[key.group]}
 	before, ok := c.groups.owners[k]
 	if !ok {
 		c.groups.owners[k] = owner{member, by}
@@ -146,24 +169,6 @@ func (c *Checker) start(key registerKey, offset int64, by origin) {
 	c.checked[StartSkip]++
 	if offset > g.next {
 		c.groups.starts = append(c.groups.starts, start{key, g.next, offset, g.by, by})
-	}
-}
-
-// judgeStarts looks into what was left out between an owner and the next.
-func (c *Checker) judgeStarts() {
-	for _, s := range c.groups.starts {
-		p := c.parts[s.part]
-		p.slots.each(max(s.from, p.lowest), s.to, func(offset int64, at *slot) bool {
-			if !at.read && !at.acked {
-				return true
-			}
-			c.foundAs(StartSkip, p, offset, subject{offset: offset, group: s.group}, func(a *Anomaly) {
-				a.Value = c.text(at.value)
-				a.Detail = fmt.Sprintf("group %s: a new owner began at %d, and nobody was given what is from %d on", c.groups.texts[s.group], s.to, s.from)
-				a.Evidence = append([]Evidence{c.evidence(s.before), c.action("assigned", s.by), c.saidFirst(at)}, c.sendOf(at.value)...)
-			})
-			return false
-		})
 	}
 }
 

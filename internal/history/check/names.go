@@ -1,5 +1,10 @@
 package check
 
+import "math"
+
+// never is a time behind all others.
+const never = math.MaxInt64
+
 // topic is one incarnation of a topic.
 type topic struct {
 	id      string
@@ -25,6 +30,9 @@ type part struct {
 	drains   []*drain
 	logs     []*replicaLog
 	ends     []endOffset
+	// differs and copies are what replicas have that others do not, or not there.
+	differs []differ
+	copies  []copied
 	// read are the ends of reads, each above the one before.
 	read []floor
 	// acked are the times at which sends were acknowledged.

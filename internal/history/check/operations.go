@@ -150,7 +150,7 @@ func (c *Checker) sent(op *operation, e *history.Event) error {
 				continue
 			}
 			v.acked = r.Offset
-			c.place(p, r.Offset, id, v)
+			c.place(p, r.Offset, id, v, byAck)
 			if p != counted {
 				counted = p
 				p.acked = append(p.acked, e.Time)

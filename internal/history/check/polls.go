@@ -3,16 +3,9 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"github.com/moldau-log/moldau/internal/history"
 )
-
-// sessionKey is a consumer in a partition.
-type sessionKey struct {
-	client int32
-	part   int32
-}
 
 // session is a consumer's reading of a partition without a break: from an assign, a seek, or its first poll.
 type session struct {
@@ -77,7 +70,7 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 			s.drains |= d.bit
 		}
 	}
-	c.place(p, r.Offset, id, v)
+	c.place(p, r.Offset, id, v, byPoll)
 	v.read = true
 	v.firstRead = min(v.firstRead, e.Time)
 	if n := len(p.read); n == 0 || r.Offset >= p.read[n-1].end {
@@ -88,11 +81,9 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 
 // follow holds a record to the consumer's position.
 func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
-	key := sessionKey{by.client, p.index}
-	s := c.sessions[key]
+	s := c.sessions[by.client][p.index]
 	if s == nil {
-		s = &session{first: r.Offset, next: -1, moved: began}
-		c.sessions[key] = s
+		s = c.enter(by.client, p, session{first: r.Offset, next: -1, moved: began})
 	}
 	skip, back := PollSkip, NonmonotonicPoll
 	if s.last == by {
@@ -134,21 +125,29 @@ func (c *Checker) both(before, by origin) []Evidence {
 
 // move ends a consumer's session in a partition and begins the next, at an offset or (-1) anywhere.
 func (c *Checker) move(client int32, p *part, offset, time int64) {
-	c.leave(sessionKey{client, p.index})
-	c.sessions[sessionKey{client, p.index}] = &session{first: max(offset, 0), next: offset, moved: time}
+	c.leave(client, p.index)
+	c.enter(client, p, session{first: max(offset, 0), next: offset, moved: time})
+}
+
+func (c *Checker) enter(client int32, p *part, s session) *session {
+	if c.sessions[client] == nil {
+		c.sessions[client] = map[int32]*session{}
+	}
+	c.sessions[client][p.index] = &s
+	return &s
 }
 
 // leave ends a session. What it read from end to end is covered.
-func (c *Checker) leave(key sessionKey) {
-	s := c.sessions[key]
+func (c *Checker) leave(client, part int32) {
+	s := c.sessions[client][part]
 	if s == nil {
 		return
 	}
 	if s.began && s.first < s.next {
-		p := c.parts[key.part]
+		p := c.parts[part]
 		p.covered = append(p.covered, span{s.first, s.next - 1})
 	}
-	delete(c.sessions, key)
+	delete(c.sessions[client], part)
 }
 
 func (c *Checker) sought(client int32, e *history.Event) {
@@ -158,14 +157,17 @@ func (c *Checker) sought(client int32, e *history.Event) {
 	for i := range e.Records {
 		if p := c.part(e.Records[i].Topic, e.Records[i].Partition); p != nil {
 			c.move(client, p, e.Records[i].Offset, e.Time)
+			c.groups.skipped(client, p.index, e.Records[i].Offset, origin{client: client, op: e.Op, time: e.Time})
 		}
 	}
 }
 
 // leaveAll ends every session, when the history ends. The order does not matter: spans are sorted.
 func (c *Checker) leaveAll() {
-	for key := range c.sessions {
-		c.leave(key)
+	for client, sessions := range c.sessions {
+		for part := range sessions {
+			c.leave(client, part)
+		}
 	}
 }
 
@@ -182,33 +184,5 @@ func (c *Checker) judgeGaps(p *part) {
 			a.Detail = fmt.Sprintf("a consumer at offset %d was given %d, and %s is at %d", g.from, g.to, c.text(s.value), offset)
 			a.Evidence = append(append(c.both(g.before, g.by), c.saidFirst(s)), c.sendOf(s.value)...)
 		})
-	}
-}
-
-// trim is a deletion of records from below, by DeleteRecords.
-type trim struct {
-	part  *part
-	start int64
-	time  int64 // of its acknowledgement, never for unknown
-	by    origin
-}
-
-const never = math.MaxInt64
-
-// judgeDeleted holds the first records after a move to what had been deleted before it.
-func (c *Checker) judgeDeleted(p *part, offset, moved int64, by origin) {
-	if moved == 0 || len(p.trims) == 0 {
-		return
-	}
-	c.checked[DeletedRead]++
-	for _, t := range p.trims {
-		if t.time >= moved || offset >= t.start {
-			continue
-		}
-		c.found(DeletedRead, p, offset, func(a *Anomaly) {
-			a.Detail = fmt.Sprintf("offset %d was read, and everything below %d had been deleted", offset, t.start)
-			a.Evidence = []Evidence{{What: "deleted", Client: c.names.texts[t.by.client], Op: t.by.op, Ended: t.time}, c.evidence(by)}
-		})
-		return
 	}
 }

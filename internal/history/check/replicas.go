@@ -13,6 +13,7 @@ type replicaLog struct {
 	broker     int32
 	bit        uint16
 	start, end int64 // of its records; end is exclusive, and may be given without a record
+	epoch      int32 // of the last record
 	began      int64 // time from which it shows the log: what came later need not be in it
 	by         origin
 }
@@ -35,7 +36,7 @@ func (p *part) log(broker int32, start, began int64) (*replicaLog, error) {
 	if len(p.logs) == maxLogs {
 		return nil, errManyLogs
 	}
-	l := &replicaLog{broker: broker, bit: 1 << len(p.logs), start: start, end: start, began: began}
+	l := &replicaLog{broker: broker, bit: 1 << len(p.logs), start: start, end: start, epoch: history.Unknown, began: began}
 	p.logs = append(p.logs, l)
 	return l, nil
 }
@@ -78,17 +79,20 @@ func (c *Checker) inLog(p *part, l *replicaLog, r *history.Record, by origin) {
 	id := c.valueOf(r.Value)
 	s := c.claim(p, r.Offset, id, r.Epoch, by)
 	s.logs |= l.bit
-	c.place(p, r.Offset, id, c.values.at(id))
+	c.place(p, r.Offset, id, c.values.at(id), byReplica)
 	c.values.at(id).stored = true
+	if r.Epoch != history.Unknown && r.Epoch < l.epoch {
+		c.epochBack(p, r.Offset, id, r.Epoch, l.epoch, r.Offset-1)
+	}
+	if r.Epoch != history.Unknown {
+		l.epoch = r.Epoch
+	}
 	if s.value != id {
+		s.mixed = true
 		return
 	}
 	if s.crc != 0 && r.CRC != 0 && s.crc != r.CRC {
-		c.found(ReplicaDiffers, p, r.Offset, func(a *Anomaly) {
-			a.Value = c.text(id)
-			a.Detail = fmt.Sprintf("the checksum of its batch is %08x in the replica of broker %d, and %08x in another", r.CRC, l.broker, s.crc)
-			a.Evidence = []Evidence{c.saidFirst(s), c.evidence(by)}
-		})
+		p.differs = append(p.differs, differ{offset: r.Offset, id: id, epoch: r.Epoch, crc: r.CRC, by: by})
 	}
 	if s.crc == 0 {
 		s.crc = r.CRC
@@ -101,6 +105,8 @@ func (c *Checker) judgeLogs(p *part) {
 	epoch := int32(history.Unknown)
 	var lastRead *slot
 	lastOffset := int64(-1)
+	settled := p.settled()
+	c.judgeDiffers(p, settled)
 	p.slots.each(0, never, func(offset int64, s *slot) bool {
 		if s.read {
 			lastRead, lastOffset = s, offset
@@ -110,8 +116,8 @@ func (c *Checker) judgeLogs(p *part) {
 			return true
 		}
 		c.checked[EpochBack]++
-		if s.epoch < epoch {
-			c.foundValue(EpochBack, p, offset, s.value, fmt.Sprintf("leader epoch %d comes behind epoch %d at offset %d", s.epoch, epoch, before))
+		if s.epoch < epoch && offset < settled {
+			c.epochBack(p, offset, s.value, s.epoch, epoch, before)
 		}
 		before, epoch = offset, s.epoch
 		return true
@@ -128,9 +134,13 @@ func (c *Checker) judgeLogs(p *part) {
 	}
 }
 
+func (c *Checker) epochBack(p *part, offset int64, id valueID, epoch, above int32, before int64) {
+	c.foundValue(EpochBack, p, offset, id, fmt.Sprintf("leader epoch %d comes behind epoch %d at offset %d", epoch, above, before))
+}
+
 // everywhere says that every dumped replica whose log begins at or below an offset has it, and that there is one.
 func (p *part) everywhere(offset int64, s *slot) bool {
-	if s.logs == 0 {
+	if s.logs == 0 || s.mixed {
 		return false
 	}
 	for _, l := range p.logs {

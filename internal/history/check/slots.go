@@ -17,6 +17,7 @@ type slot struct {
 	what   source // who said so first
 	read   bool   // some poll has returned it
 	acked  bool   // a firm acknowledgement says it is here
+	mixed  bool   // replicas have different values here
 }
 
 // source is where a claim comes from.
