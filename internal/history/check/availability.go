@@ -65,8 +65,9 @@ func (c *Checker) availability() Availability {
 		gap, at := longestGap(acked, acked[0], acked[len(acked)-1])
 		a.LongestGap, a.GapAt = seconds(gap), seconds(at-c.first)
 	}
+	bounds := boundsOf(c.faults)
 	for i := range c.faults {
-		a.Faults = append(a.Faults, c.during(&c.faults[i], acked))
+		a.Faults = append(a.Faults, c.during(&c.faults[i], bounds, acked))
 	}
 	return a
 }
@@ -99,7 +100,7 @@ func between(times []int64, from, to int64) int64 {
 }
 
 // during measures one fault.
-func (c *Checker) during(w *faultWindow, acked []int64) Fault {
+func (c *Checker) during(w *faultWindow, bounds faultBounds, acked []int64) Fault {
 	c.checked[Unavailable]++
 	ended := w.ended
 	if ended == 0 {
@@ -110,26 +111,47 @@ func (c *Checker) during(w *faultWindow, acked []int64) Fault {
 	if c.options.MaxGap > 0 && gap > c.options.MaxGap {
 		c.unavailable(w, fmt.Sprintf("no send was acknowledged for %.3f s in %s, from %.3f s on", f.LongestGap, w.name, seconds(at-c.first)))
 	}
-	if w.ended == 0 || c.faultAt(w.ended) {
+	if w.ended == 0 || bounds.goesOn(w.ended) {
 		return f
 	}
-	c.recovery(w, &f)
+	c.recovery(w, min(c.last, bounds.nextAfter(w.ended)), &f)
 	return f
 }
 
-// faultAt says whether some fault goes on at a time. One that ends at that very time does not.
-func (c *Checker) faultAt(t int64) bool {
-	return slices.ContainsFunc(c.faults, func(w faultWindow) bool { return w.began <= t && (w.ended == 0 || w.ended > t) })
-}
+// faultBounds are the times at which faults began and were healed, each in order.
+type faultBounds struct{ began, ended []int64 }
 
-// recovery finds the partition that took longest, after a fault was healed and no other was left, to acknowledge a send again.
-func (c *Checker) recovery(w *faultWindow, f *Fault) {
-	until := c.last
-	for i := range c.faults { // what comes after the next fault says nothing about this one
-		if began := c.faults[i].began; began >= w.ended {
-			until = min(until, began)
+func boundsOf(faults []faultWindow) faultBounds {
+	var b faultBounds
+	for i := range faults {
+		b.began = append(b.began, faults[i].began)
+		if faults[i].ended != 0 {
+			b.ended = append(b.ended, faults[i].ended)
 		}
 	}
+	slices.Sort(b.began)
+	slices.Sort(b.ended)
+	return b
+}
+
+// goesOn says whether some fault goes on at a time. One that ends at that very time does not.
+func (b faultBounds) goesOn(t int64) bool {
+	began, _ := slices.BinarySearch(b.began, t+1)
+	ended, _ := slices.BinarySearch(b.ended, t+1)
+	return began > ended
+}
+
+// nextAfter is when the first fault begins at or after a time, never for none.
+func (b faultBounds) nextAfter(t int64) int64 {
+	if at, _ := slices.BinarySearch(b.began, t); at < len(b.began) {
+		return b.began[at]
+	}
+	return never
+}
+
+// recovery finds the partition that took longest, after a fault was healed and no other was left, to acknowledge a send again; until the next fault begins, behind which
+// nothing is said about this one.
+func (c *Checker) recovery(w *faultWindow, until int64, f *Fault) {
 	for _, p := range c.parts {
 		if p.topic.deleted {
 			continue

@@ -30,17 +30,25 @@ func (p *part) trimmed(t trim) {
 	p.trims = slices.Replace(p.trims, at, after, t)
 }
 
+// deletedBefore is the furthest deletion that was acknowledged before a time, one of nothing if there was none.
+func (p *part) deletedBefore(time int64) trim {
+	before, _ := slices.BinarySearchFunc(p.trims, time, func(t trim, time int64) int { return cmp.Compare(t.time, time) })
+	if before == 0 {
+		return trim{}
+	}
+	return p.trims[before-1]
+}
+
 // judgeDeleted holds the first records after a move to what had been deleted before it.
 func (c *Checker) judgeDeleted(p *part, offset, moved int64, by origin) {
 	if moved == 0 || len(p.trims) == 0 {
 		return
 	}
 	c.checked[DeletedRead]++
-	before, _ := slices.BinarySearchFunc(p.trims, moved, func(t trim, moved int64) int { return cmp.Compare(t.time, moved) })
-	if before == 0 || offset >= p.trims[before-1].start {
+	t := p.deletedBefore(moved)
+	if offset >= t.start {
 		return
 	}
-	t := p.trims[before-1]
 	c.found(DeletedRead, p, offset, func(a *Anomaly) {
 		a.Detail = fmt.Sprintf("offset %d was read, and everything below %d had been deleted", offset, t.start)
 		a.Evidence = []Evidence{{What: "deleted", Client: c.names.texts[t.by.client], Op: t.by.op, Ended: t.time}, c.evidence(by)}
