@@ -170,13 +170,13 @@ func (b *Broker) Start(ctx context.Context) error {
 	reg := b.options.Registration
 	reg.ID, reg.Directory, reg.Incarnation = b.id, b.options.Directory, b.options.Incarnation
 	damaged := slices.Concat(report.Damaged, report.Doubtful, report.Missing)
-	registration := func(previous cluster.BrokerEpoch) cluster.RegisterBroker {
-		return cluster.RegisterBroker{Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: previous, Damaged: damaged}
+	registration := func(previous cluster.BrokerEpoch, starts []cluster.IncarnationID) cluster.RegisterBroker {
+		return cluster.RegisterBroker{Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: previous, PreviousStarts: starts, Damaged: damaged}
 	}
 	session := b.controller.NewSession(controller.SessionEvents{Contact: b.contact, Handled: b.handled, Registered: b.registeredAs,
 		// The life goes on: there was no stop that a marker could speak of.
-		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker { return registration(cluster.NoBrokerEpoch) }})
-	epoch, err := session.Register(ctx, registration(b.Image().PreviousEpoch(b.id, b.options.PreviousEpoch, b.options.PreviousStarts)))
+		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker { return registration(cluster.NoBrokerEpoch, nil) }})
+	epoch, err := session.Register(ctx, registration(b.options.PreviousEpoch, b.options.PreviousStarts))
 	if err == nil {
 		err = b.options.Registered()
 	}

@@ -21,6 +21,8 @@ type RegisterBroker struct {
 	Cluster ClusterID
 	// PreviousEpoch is the broker epoch found in the clean-stop marker, NoBrokerEpoch after an unclean stop.
 	PreviousEpoch BrokerEpoch
+	// PreviousStarts are the runs that were begun since that marker and never came to know of a registration. At most 16; none without a marker.
+	PreviousStarts []IncarnationID
 	// Damaged lists partitions whose recovery found damage or missed the directory, and after an unclean stop those marked relaxed.
 	Damaged []TopicPartition
 	// Live says that the controller knows a live session of another directory under this id, so the registration must be refused.

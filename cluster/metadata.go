@@ -168,12 +168,3 @@ func (c Configs) Without(key string) Configs {
 	}
 	return out
 }
-
-// PreviousEpoch is the broker epoch that a run of a broker names as the one before it: that of its directory's clean-stop marker, unless one of the runs that were
-// begun since, and never came to know, is registered.
-func (i *Image) PreviousEpoch(id BrokerID, marked BrokerEpoch, starts []IncarnationID) BrokerEpoch {
-	if me, ok := i.Broker(id); ok && marked != NoBrokerEpoch && slices.Contains(starts, me.Incarnation) {
-		return me.Epoch
-	}
-	return marked
-}

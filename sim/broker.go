@@ -158,10 +158,10 @@ func (b *broker) register() {
 	attempt, life := b.attempt, b.life
 	cmd := cluster.RegisterBroker{
 		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: b.incarnation(), MinLevel: 1, MaxLevel: 1},
-		PreviousEpoch: b.image.PreviousEpoch(b.id, b.previous.Epoch, b.previous.Starts), Damaged: slices.Clone(b.suspect),
+		PreviousEpoch: b.previous.Epoch, PreviousStarts: b.previous.Starts, Damaged: slices.Clone(b.suspect),
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
-		cmd.PreviousEpoch = cluster.NoBrokerEpoch // this life goes on: there was no stop that a marker could speak of
+		cmd.PreviousEpoch, cmd.PreviousStarts = cluster.NoBrokerEpoch, nil // this life goes on: there was no stop that a marker could speak of
 	}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.propose(cmd, func(res cluster.Result, failed bool) {

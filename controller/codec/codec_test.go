@@ -39,6 +39,7 @@ func commands() []cluster.Command {
 			Listeners: []cluster.Listener{{Name: "kafka", Host: "b1", Port: 9092}}, MinLevel: 1, MaxLevel: 2, Fenced: true, Draining: true},
 			Cluster: uid(9), PreviousEpoch: 5, Damaged: []cluster.TopicPartition{tp}, Live: true},
 		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, PreviousEpoch: cluster.NoBrokerEpoch},
+		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, PreviousEpoch: 5, PreviousStarts: []cluster.IncarnationID{uid(4), uid(5)}},
 		cluster.UnregisterBroker{Broker: 3},
 		cluster.FenceBroker{Broker: 3, Epoch: 17},
 		cluster.UnfenceBroker{Broker: 3, Epoch: 17},

@@ -44,7 +44,7 @@ func brokerCommandToProto(m *metadatav1.Command, cmd cluster.Command) bool {
 	switch c := cmd.(type) {
 	case cluster.RegisterBroker:
 		m.Command = &metadatav1.Command_RegisterBroker{RegisterBroker: &metadatav1.RegisterBroker{Broker: brokerToProto(&c.Broker), Cluster: uuidBytes(c.Cluster),
-			PreviousEpoch: int64(c.PreviousEpoch), Damaged: tpsToProto(c.Damaged), Live: c.Live}}
+			PreviousEpoch: int64(c.PreviousEpoch), PreviousStarts: mapTo(c.PreviousStarts, uuidBytes), Damaged: tpsToProto(c.Damaged), Live: c.Live}}
 	case cluster.UnregisterBroker:
 		m.Command = &metadatav1.Command_UnregisterBroker{UnregisterBroker: &metadatav1.UnregisterBroker{Broker: int32(c.Broker)}}
 	case cluster.FenceBroker:
@@ -120,7 +120,7 @@ func (d *decoder) brokerCommand(m *metadatav1.Command) cluster.Command {
 	switch c := m.GetCommand().(type) {
 	case *metadatav1.Command_RegisterBroker:
 		r := c.RegisterBroker
-		return cluster.RegisterBroker{Broker: d.broker(r.GetBroker()), Cluster: d.uuid(r.GetCluster()), PreviousEpoch: cluster.BrokerEpoch(r.GetPreviousEpoch()),
+		return cluster.RegisterBroker{Broker: d.broker(r.GetBroker()), Cluster: d.uuid(r.GetCluster()), PreviousEpoch: cluster.BrokerEpoch(r.GetPreviousEpoch()), PreviousStarts: mapTo(r.GetPreviousStarts(), d.uuid),
 			Damaged: d.tps(r.GetDamaged()), Live: r.GetLive()}
 	case *metadatav1.Command_UnregisterBroker:
 		return cluster.UnregisterBroker{Broker: cluster.BrokerID(c.UnregisterBroker.GetBroker())}

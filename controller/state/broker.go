@@ -73,9 +73,11 @@ func repeated(c cluster.RegisterBroker, before *cluster.Broker) bool {
 }
 
 // outdated reports whether the directory is older than what the controller knows of this broker: its clean-stop marker names a life before
-// the last one, so a backup or an old disk was put in place, and what was written since is missing.
+// the last one, so a backup or an old disk was put in place, and what was written since is missing. It is none if one of the runs that were begun on it since
+// is the last one, which then never came to know.
 func outdated(c cluster.RegisterBroker, before *cluster.Broker) bool {
-	return c.PreviousEpoch != cluster.NoBrokerEpoch && c.PreviousEpoch != before.Epoch && c.Broker.Incarnation != before.Incarnation
+	return c.PreviousEpoch != cluster.NoBrokerEpoch && c.PreviousEpoch != before.Epoch && c.Broker.Incarnation != before.Incarnation &&
+		!slices.Contains(c.PreviousStarts, before.Incarnation)
 }
 
 // reenter does to one partition what the registration of one of its replicas means.

@@ -97,6 +97,9 @@ func (s *script) register(a args, id cluster.BrokerID) cluster.Command {
 	c := cluster.RegisterBroker{PreviousEpoch: cluster.BrokerEpoch(a.num("previous", -1)), Live: a.has("live"), Damaged: s.partitions(a["damaged"])}
 	c.Broker = cluster.Broker{ID: id, Directory: uid(a.str("dir", fmt.Sprint("d", id))), Incarnation: uid(a.str("run", fmt.Sprint("run", s.state.Image().Index()))), MinLevel: 1,
 		MaxLevel: int32(a.num("max", 1))}
+	for _, run := range split(a["starts"], ",") {
+		c.PreviousStarts = append(c.PreviousStarts, uid(run))
+	}
 	if a.has("cluster") {
 		c.Cluster = uid(a["cluster"])
 	}

@@ -453,14 +453,15 @@ func (x *InitCluster) GetCreatedMs() int64 {
 }
 
 type RegisterBroker struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Broker        *Broker                `protobuf:"bytes,1,opt,name=broker,proto3" json:"broker,omitempty"`
-	Cluster       []byte                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"` // 16 bytes, or empty for an empty directory
-	PreviousEpoch int64                  `protobuf:"zigzag64,3,opt,name=previous_epoch,json=previousEpoch,proto3" json:"previous_epoch,omitempty"`
-	Damaged       []*TopicPartition      `protobuf:"bytes,4,rep,name=damaged,proto3" json:"damaged,omitempty"`
-	Live          bool                   `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Broker         *Broker                `protobuf:"bytes,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	Cluster        []byte                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"` // 16 bytes, or empty for an empty directory
+	PreviousEpoch  int64                  `protobuf:"zigzag64,3,opt,name=previous_epoch,json=previousEpoch,proto3" json:"previous_epoch,omitempty"`
+	Damaged        []*TopicPartition      `protobuf:"bytes,4,rep,name=damaged,proto3" json:"damaged,omitempty"`
+	Live           bool                   `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`
+	PreviousStarts [][]byte               `protobuf:"bytes,6,rep,name=previous_starts,json=previousStarts,proto3" json:"previous_starts,omitempty"` // 16 bytes each
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RegisterBroker) Reset() {
@@ -526,6 +527,13 @@ func (x *RegisterBroker) GetLive() bool {
 		return x.Live
 	}
 	return false
+}
+
+func (x *RegisterBroker) GetPreviousStarts() [][]byte {
+	if x != nil {
+		return x.PreviousStarts
+	}
+	return nil
 }
 
 type UnregisterBroker struct {
@@ -1881,13 +1889,14 @@ const file_moldau_metadata_v1_command_proto_rawDesc = "" +
 	"\acluster\x18\x01 \x01(\fR\acluster\x12#\n" +
 	"\rfeature_level\x18\x02 \x01(\x05R\ffeatureLevel\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x03 \x01(\x03R\tcreatedMs\"\xd7\x01\n" +
+	"created_ms\x18\x03 \x01(\x03R\tcreatedMs\"\x80\x02\n" +
 	"\x0eRegisterBroker\x122\n" +
 	"\x06broker\x18\x01 \x01(\v2\x1a.moldau.metadata.v1.BrokerR\x06broker\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\fR\acluster\x12%\n" +
 	"\x0eprevious_epoch\x18\x03 \x01(\x12R\rpreviousEpoch\x12<\n" +
 	"\adamaged\x18\x04 \x03(\v2\".moldau.metadata.v1.TopicPartitionR\adamaged\x12\x12\n" +
-	"\x04live\x18\x05 \x01(\bR\x04live\"*\n" +
+	"\x04live\x18\x05 \x01(\bR\x04live\x12'\n" +
+	"\x0fprevious_starts\x18\x06 \x03(\fR\x0epreviousStarts\"*\n" +
 	"\x10UnregisterBroker\x12\x16\n" +
 	"\x06broker\x18\x01 \x01(\x05R\x06broker\";\n" +
 	"\vFenceBroker\x12\x16\n" +
