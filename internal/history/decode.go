@@ -76,7 +76,7 @@ func (d *decoder) event(s *scanner, key []byte, e *Event) {
 	case "records":
 		e.Records = e.Records[:0]
 		s.array(func() {
-			r := Record{Offset: Unknown, Epoch: Unknown}
+			r := Record{Partition: missing, Offset: Unknown, Epoch: Unknown}
 			s.nested(func(key []byte) { d.record(s, key, &r) })
 			e.Records = append(e.Records, r)
 		})
@@ -128,6 +128,9 @@ var (
 // acksAll is Kafka's name of AcksISR.
 const acksAll = "all"
 
+// missing is the partition of a record that has none.
+const missing = math.MinInt32
+
 var errNoTime = errors.New("t is missing")
 
 // validate refuses what no recorder may write.
@@ -148,6 +151,12 @@ func (e *Event) validate() error {
 	}
 	for i := range e.Records {
 		r := &e.Records[i]
+		if r.Partition == missing {
+			return fmt.Errorf("record %d: p is missing", i)
+		}
+		if e.Action == Drained && e.Type == OK && r.Offset < 0 {
+			return fmt.Errorf("record %d: o is missing: the end that the drain reached", i)
+		}
 		if r.Partition < Unknown || r.Offset < Kept || r.Epoch < Unknown {
 			return fmt.Errorf("record %d: partition %d, offset %d, epoch %d", i, r.Partition, r.Offset, r.Epoch)
 		}

@@ -443,7 +443,7 @@ func (h *hand) given(assign *history.Event, i int) bool {
 
 // TestEveryMutationIsFound: one fault in a correct history is reported as what it is.
 func TestEveryMutationIsFound(t *testing.T) {
-	for _, m := range mutations {
+	for _, m := range slices.Concat(mutations, vanishing) {
 		t.Run(m.name, func(t *testing.T) {
 			done := 0
 			for seed := range uint64(30) {
