@@ -170,13 +170,15 @@ func (b *Broker) Start(ctx context.Context) error {
 	reg := b.options.Registration
 	reg.ID, reg.Directory, reg.Incarnation = b.id, b.options.Directory, b.options.Incarnation
 	damaged := slices.Concat(report.Damaged, report.Doubtful, report.Missing)
-	registration := func(previous cluster.BrokerEpoch, starts []cluster.IncarnationID) cluster.RegisterBroker {
+	registration := func(previous cluster.BrokerEpoch, starts []cluster.IncarnationID, damaged []cluster.TopicPartition) cluster.RegisterBroker {
 		return cluster.RegisterBroker{Broker: reg, Cluster: b.Image().ClusterID(), PreviousEpoch: previous, PreviousStarts: starts, Damaged: damaged}
 	}
 	session := b.controller.NewSession(controller.SessionEvents{Contact: b.contact, Handled: b.handled, Registered: b.registeredAs,
-		// The life goes on: there was no stop that a marker could speak of.
-		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker { return registration(cluster.NoBrokerEpoch, nil) }})
-	epoch, err := session.Register(ctx, registration(b.options.PreviousEpoch, b.options.PreviousStarts))
+		// The life goes on: there was no stop that a marker could speak of, and what has been copied since the start is complete.
+		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker {
+			return registration(cluster.NoBrokerEpoch, nil, stillOffline(damaged, b.partitions.Leader))
+		}})
+	epoch, err := session.Register(ctx, registration(b.options.PreviousEpoch, b.options.PreviousStarts, damaged))
 	if err == nil {
 		err = b.options.Registered()
 	}
@@ -188,6 +190,18 @@ func (b *Broker) Start(ctx context.Context) error {
 	b.registeredAs(epoch)
 	b.wg.Go(func() { session.Run(b.ctx) })
 	return nil
+}
+
+// stillOffline picks those replicas that do not work now. lead is Manager.Leader. What was doubtful or missing at the start and works now has been copied anew, and
+// may be the only complete one by now.
+func stillOffline(list []cluster.TopicPartition, lead func(cluster.TopicPartition) (*partition.Runner, cluster.Code)) []cluster.TopicPartition {
+	var offline []cluster.TopicPartition
+	for _, tp := range list {
+		if _, code := lead(tp); code == cluster.CodeStorage {
+			offline = append(offline, tp)
+		}
+	}
+	return offline
 }
 
 // registeredAs makes a broker epoch the present one. Everything that carries the old one is refused from then on.

@@ -161,7 +161,8 @@ func (b *broker) register() {
 		PreviousEpoch: b.previous.Epoch, PreviousStarts: b.previous.Starts, Damaged: slices.Clone(b.suspect),
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
-		cmd.PreviousEpoch, cmd.PreviousStarts = cluster.NoBrokerEpoch, nil // this life goes on: there was no stop that a marker could speak of
+		// This life goes on: there was no stop that a marker could speak of, and what has been copied since is complete.
+		cmd.PreviousEpoch, cmd.PreviousStarts, cmd.Damaged = cluster.NoBrokerEpoch, nil, slices.Concat(b.damaged, b.lost)
 	}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.propose(cmd, func(res cluster.Result, failed bool) {
