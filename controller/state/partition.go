@@ -116,8 +116,9 @@ func (a *apply) lead(e *edit, choice placement.Election) {
 			e.ELR = nil // min ISR was lowered while nobody led: from here on the watermark moves without them
 		}
 	case placement.KindELR:
-		// The members of the ISR are complete too, but only those alive may stay: the others would hold the watermark.
-		isr := slices.DeleteFunc(slices.Clone(e.ISR), func(b cluster.BrokerID) bool { return !a.eligible(e.Partition, b) })
+		// The members of the ISR are complete too, but only those alive may stay: the others would hold the watermark. One that drains is waited for: it may
+		// have led, and answer from its lease until it has said that it does not any more (I9).
+		isr := slices.DeleteFunc(slices.Clone(e.ISR), func(b cluster.BrokerID) bool { return !a.alive(e.Partition, b) })
 		e.setISR(append(isr, choice.Leader), a.minISR(e))
 	case placement.KindUnclean:
 		e.ISR, e.ELR = []cluster.BrokerID{choice.Leader}, nil
