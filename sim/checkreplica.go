@@ -35,7 +35,7 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	}
 	if goesOn && now.HighWatermark > before.HighWatermark {
 		c.onDisk(r)
-		if len(now.ISR) < now.MinISR && len(before.ISR) < before.MinISR && !r.enoughMeanwhile(min(now.MinISR, before.MinISR)) {
+		if len(now.ISR) < now.MinISR && len(before.ISR) < before.MinISR && !r.enoughMeanwhile(min(now.MinISR, before.MinISR)) && !r.trimmedTo(now.HighWatermark) {
 			c.fail("I1: leader %d of %s moves its watermark to %d with the ISR %v, below min.insync.replicas %d (case 39)",
 				r.b.id, c.w.named(r.tp), now.HighWatermark, now.ISR, now.MinISR)
 		}
@@ -57,6 +57,9 @@ func (r *replica) enoughMeanwhile(least int) bool {
 		return ok && p.Leader == r.b.id && p.LeaderEpoch == r.at.LeaderEpoch && len(p.ISR) >= least
 	})
 }
+
+// trimmedTo reports whether it is committed that everything below at is deleted: a leader begins there, whatever its ISR.
+func (r *replica) trimmedTo(at record.Offset) bool { return r.told != nil && r.at.LogStart == at && at <= r.told.LogStart }
 
 // startMoved checks that records went only where they may go: below a committed log start, or by retention, which a leader decides and others follow.
 func (c *checker) startMoved(r *replica, before *partition.Status, goesOn bool) {
@@ -98,7 +101,8 @@ func (c *checker) retained(r *replica, from record.Offset, size int64) {
 		config := image.TopicConfig(topic)
 		kept = append(kept, fmt.Sprintf("%d bytes or %s", config.RetentionBytes, config.RetentionAge))
 		big := config.RetentionBytes >= 0 && r.at.SizeBytes >= config.RetentionBytes
-		oldest := r.b.WallMs() - config.RetentionAge.Milliseconds() - c.w.wallLow.Milliseconds() // a clock may have been that much behind at the append
+		// A clock may have been that much behind at the append. Three times are rounded down to a millisecond.
+		oldest := r.b.WallMs() - config.RetentionAge.Milliseconds() - c.w.wallLow.Milliseconds() + 3
 		old := config.RetentionAge >= 0 && newest < oldest
 		mixed := config.RetentionAge >= 0 && config.RetentionBytes >= 0 && size >= config.RetentionBytes && sent(r.at.LogStart-1) < oldest
 		if big || old || mixed {
