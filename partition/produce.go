@@ -154,6 +154,9 @@ func (p *Partition) endGather() {
 	if err == nil {
 		_, err = p.log.Append(p.wallMs, bytes)
 	}
+	if err != nil {
+		p.noteNotAppended()
+	}
 	for i := range p.gathered {
 		p.slots.all[p.gathered[i].request].giveBuffer()
 	}
@@ -176,6 +179,14 @@ func (p *Partition) appended(bytes int64) {
 	p.flusher.appended(p.now)
 	p.in.appended = replication.Appended{End: p.log.End()}
 	p.step(&p.in.appended)
+}
+
+// noteNotAppended takes note of first batches that are about to be refused: what their producers have in flight behind them may find room.
+func (p *Partition) noteNotAppended() {
+	p.producers.revert()
+	for i := range p.gathered {
+		p.producers.noteRefused(p.gathered[i].batch.Head, p.leading(), p.wallMs)
+	}
 }
 
 // notAppended reacts to a failed append. When the log is as it was, its requests are refused and all goes on (case 12).

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -99,6 +100,23 @@ func TestCase68_TheFirstComesBeforeTheElection(t *testing.T) {
 			k.checkValues("0", "1", "2", "3", "4")
 		})
 	}
+}
+
+// The disk has no room for the first, and has for the next.
+func TestCase68_TheFirstFindsTheDiskFull(t *testing.T) {
+	disk := vfs.NewInjector(vfs.NewMem(), nil)
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	batch := func(seq int) []byte {
+		return sent{id: 9, seq: record.Sequence(seq), values: []string{fmt.Sprint(seq)}}.bytes(t)
+	}
+	disk.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "*.log", Count: 1, Err: syscall.ENOSPC})
+	k.checkProduced(k.produce(batch(0), AcksISR), cluster.CodeStorage, -1)
+	k.checkProduced(k.produce(batch(1), AcksISR), cluster.CodeOutOfOrderSequence, -1)
+	for seq := range 3 {
+		k.checkProduced(k.produce(batch(seq), AcksISR), cluster.CodeNone, record.Offset(seq))
+	}
+	k.checkValues("0", "1", "2")
 }
 
 // The first comes before the replica that is to take it has been made.

@@ -49,17 +49,20 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	}
 }
 
-// enoughMeanwhile reports whether the metadata told the replica in this turn of an in-sync set of at least so many, which another may have followed: one
-// that was paused hears of both at once.
+// enoughMeanwhile reports whether the metadata told the replica in this turn of an in-sync set of at least so many, or as many as were enough then, which another
+// may have followed: one that was paused hears of both at once.
 func (r *replica) enoughMeanwhile(least int) bool {
 	return slices.ContainsFunc(r.images, func(image *cluster.Image) bool {
 		p, ok := image.Partition(r.tp)
-		return ok && p.Leader == r.b.id && p.LeaderEpoch == r.at.LeaderEpoch && len(p.ISR) >= least
+		topic, _ := image.Topic(r.tp.Topic)
+		return ok && p.Leader == r.b.id && p.LeaderEpoch == r.at.LeaderEpoch && len(p.ISR) >= min(least, image.MinISR(topic, p))
 	})
 }
 
 // trimmedTo reports whether it is committed that everything below at is deleted: a leader begins there, whatever its ISR.
-func (r *replica) trimmedTo(at record.Offset) bool { return r.told != nil && r.at.LogStart == at && at <= r.told.LogStart }
+func (r *replica) trimmedTo(at record.Offset) bool {
+	return r.told != nil && r.at.LogStart == at && at <= r.told.LogStart
+}
 
 // startMoved checks that records went only where they may go: below a committed log start, or by retention, which a leader decides and others follow.
 func (c *checker) startMoved(r *replica, before *partition.Status, goesOn bool) {
