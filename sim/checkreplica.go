@@ -117,10 +117,14 @@ func (c *checker) retained(r *replica, from record.Offset, size int64) {
 }
 
 // onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it. A leader that has not heard that a broker is there
-// again, with another disk, still counts what the former one had.
+// again, with another disk, still counts what the former one had; so does one that has not heard that a replica was removed, and is there again, empty.
 func (c *checker) onDisk(r *replica) {
+	present, _ := c.w.meta.state.Image().Partition(r.tp)
 	for _, id := range r.at.ISR {
 		b := c.w.brokers[id]
+		if present != nil && !present.InISR(id) && present.PartitionEpoch != r.at.PartitionEpoch {
+			continue
+		}
 		if known, ok := r.b.image.Broker(id); c.w.isSpoilt(b) && ok && known.Epoch != b.epoch {
 			continue
 		}
