@@ -115,13 +115,18 @@ final class Kit {
 
     /** Fails unless the call does, with this cause. */
     static void fails(KafkaFuture<?> f, Class<? extends Exception> how) throws InterruptedException {
+        check(failed(f, how), "no " + how.getSimpleName());
+    }
+
+    /** Whether the call fails with this cause; with another it must not. */
+    static boolean failed(KafkaFuture<?> f, Class<? extends Exception> how) throws InterruptedException {
         try {
             f.get();
         } catch (ExecutionException e) {
             check(how.isInstance(e.getCause()), "want " + how.getSimpleName() + ", got " + e.getCause());
-            return;
+            return true;
         }
-        throw new AssertionError("no " + how.getSimpleName());
+        return false;
     }
 
     static <T> void same(T got, T want, String what) {

@@ -3,6 +3,7 @@ package compat;
 import static compat.Kit.admin;
 import static compat.Kit.check;
 import static compat.Kit.consumer;
+import static compat.Kit.failed;
 import static compat.Kit.fails;
 import static compat.Kit.number;
 import static compat.Kit.numbered;
@@ -113,7 +114,7 @@ public final class Library {
             check(a.listTopics().names().get().contains(topic), "the topic is not listed");
             a.deleteTopics(List.of(topic)).all().get();
             until("the topic is gone", () -> !a.listTopics().names().get().contains(topic));
-            fails(a.describeTopics(List.of(topic)).allTopicNames(), UnknownTopicOrPartitionException.class);
+            until("each broker that is asked has forgotten the topic", () -> failed(a.describeTopics(List.of(topic)).allTopicNames(), UnknownTopicOrPartitionException.class));
         }
     }
 
