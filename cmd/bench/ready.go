@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,13 +52,19 @@ func awaitBroker(ctx context.Context, address string, brokers int) error {
 		switch {
 		case err == nil:
 			return nil
-		case last == nil || ctx.Err() == nil:
+		case last == nil || !timedOut(err):
 			last = err
 		}
 		if !pause(ctx, readyPoll) {
 			return fmt.Errorf("%s is not ready: %w", address, last)
 		}
 	}
+}
+
+// timedOut reports whether an error says no more than that there was no answer in time.
+func timedOut(err error) bool {
+	var n net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()
 }
 
 // askBroker asks on a connection of its own, as every client's first question.
