@@ -134,6 +134,10 @@ func newTransport(streams StreamLayer, self raft.ServerAddress, book *addressBoo
 			MaxPool:                 raftConnections,
 			Timeout:                 raftTimeout,
 			MsgpackUseNewTimeFormat: true,
+			// No pipelining: when a follower refuses an append, as one does whose store fails, hashicorp/raft's pipeline can block for ever on a send that nobody
+			// waits for. The leader goes on sending heartbeats, so nothing else would end it, and the follower gets no entry until the controller moves
+			// (hashicorp/raft issue 612). Without it the entries that came meanwhile go with the next request, up to raftEntriesMax.
+			MaxRPCsInFlight: 1,
 		}),
 		rpcs: make(chan raft.RPC),
 		stop: make(chan struct{}),
