@@ -150,7 +150,7 @@ func (o *opener) activate(s *segment) error {
 		if err != nil {
 			return err
 		}
-		active.memory = *x
+		active.memory, active.loaded = *x, s.size
 	} else {
 		active.memory = s.memory
 	}

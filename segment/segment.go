@@ -27,6 +27,7 @@ type segment struct {
 
 	file   *file
 	memory indexes // of the active segment
+	loaded int64   // entries of memory for positions below come from a file and are checked where they are used
 	disk   *diskIndex
 }
 
@@ -49,10 +50,29 @@ func (s *segment) lookup(offset record.Offset) (offsetEntry, error) {
 // then the log is asked.
 func (s *segment) entryFor(h vfs.File, offset record.Offset) (offsetEntry, error) {
 	e, err := s.lookup(offset)
-	if err != nil || e.relative < 0 || s.disk == nil || s.matches(h, e) {
+	if err != nil || e.relative < 0 || s.holds(h, e) {
 		return e, err
 	}
-	return s.disk.again(s, offset)
+	if s.disk != nil {
+		return s.disk.again(s, offset)
+	}
+	return s.entryBefore(h, e), nil
+}
+
+// entryBefore returns the last entry in memory before a wrong one that is right, or the start of the file: slower, and right.
+func (s *segment) entryBefore(h vfs.File, wrong offsetEntry) offsetEntry {
+	for {
+		e := byOffset(s.memory.offsets, s.base, s.base+record.Offset(wrong.relative)-1)
+		if e.relative < 0 || s.holds(h, e) {
+			return e
+		}
+		wrong = e
+	}
+}
+
+// holds reports whether an entry is right: it was made from the log by this process, or the log says so now.
+func (s *segment) holds(h vfs.File, e offsetEntry) bool {
+	return s.disk == nil && int64(e.position) >= s.loaded || s.matches(h, e)
 }
 
 func (s *segment) matches(h vfs.File, e offsetEntry) bool {

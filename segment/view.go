@@ -155,7 +155,7 @@ func (r *reader) leap(w *walker, end, byteLimit int64) int64 {
 	n := sort.Search(len(entries), func(i int) bool {
 		return int64(entries[i].position) > byteLimit || s.base+record.Offset(entries[i].relative) >= r.limit
 	})
-	if n == 0 || int64(entries[n-1].position) <= end || s.disk != nil && !s.matches(r.handle, entries[n-1]) {
+	if n == 0 || int64(entries[n-1].position) <= end || !s.holds(r.handle, entries[n-1]) {
 		return end
 	}
 	w.position = int64(entries[n-1].position)
