@@ -69,8 +69,10 @@ type broker struct {
 	promises    []promise
 	offline     []cluster.TopicPartition // to be reported
 	failed      bool                     // a log is offline
-	in          []*incoming
-	out         []*outgoing
+	// unsettled says that a log went offline in this life or an earlier one, and that no registration has followed: the metadata may be about to hear of it.
+	unsettled bool
+	in        []*incoming
+	out       []*outgoing
 	// hangUp tells clients whose connections end with this life.
 	hangUp []func()
 }
@@ -199,7 +201,7 @@ func (b *broker) registered(attempt int, epoch cluster.BrokerEpoch) {
 		b.w.restart(b)
 		return
 	}
-	b.epoch = epoch
+	b.epoch, b.unsettled = epoch, b.failed
 	if b.w.isSpoilt(b) {
 		b.w.spoilt.back = true
 	}
@@ -416,7 +418,7 @@ func (b *broker) Offline(tp cluster.TopicPartition, reason error) {
 	if strings.Contains(reason.Error(), "invariant") {
 		b.w.check.fail("broker %d: %v", b.id, reason)
 	}
-	b.failed = true
+	b.failed, b.unsettled = true, true
 	if !slices.Contains(b.offline, tp) {
 		b.offline = append(b.offline, tp)
 	}

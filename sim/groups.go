@@ -20,6 +20,7 @@ const (
 	silenceLimit   = 3 * time.Second       // after which a client gives a stream up
 	lookEvery      = 50 * time.Millisecond // at what the groups still wait for
 	minSessionTime = 1500 * time.Millisecond
+	bringBackEvery = time.Second
 )
 
 // groups is the consumer groups of a history: none in some.
@@ -182,10 +183,10 @@ func (g *groups) coordinatorBroker() *broker {
 	return w.brokers[w.rng.IntN(len(w.brokers))]
 }
 
-// heal brings back who is away, now and once those have gone that were about to.
+// heal brings back who is away, and again and again who goes after that: a member that is about to leave commits first, and may wait long for an answer.
 func (g *groups) heal() {
 	g.bringBack()
-	g.w.after(commitPatience+silenceLimit, g.bringBack)
+	g.w.after(bringBackEvery, g.heal)
 }
 
 func (g *groups) bringBack() {

@@ -53,10 +53,11 @@ func (w *World) dispensable(b *broker) bool {
 	return true
 }
 
-// troubled reports whether the disk of anybody but b fails, or has failed and was not looked after.
+// troubled reports whether the disk of anybody but b fails, or has failed and was not looked after, or whether the report of that may still be on its way
+// into the metadata, which counts the log as complete until then.
 func (w *World) troubled(b *broker) bool {
 	for _, o := range w.brokers {
-		if o != b && (o.disk.failing || o.disk.swapped != nil || o.up && (o.failed || len(o.damaged) > 0)) {
+		if o != b && (o.disk.failing || o.disk.swapped != nil || o.unsettled || o.up && (o.failed || len(o.damaged) > 0)) {
 			return true
 		}
 	}
