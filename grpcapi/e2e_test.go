@@ -592,7 +592,7 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestCase16_TopicCreatedAgainUnderTheSameName(t *testing.T) {
+func TestCase55_TopicCreatedAgainUnderTheSameName(t *testing.T) {
 	c := newFakeCluster(t, 1)
 	c.createTopic("t", 1)
 	k := newClient(t, c)

@@ -32,13 +32,26 @@ import (
 //
 // The controller is broker 100.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := &script{}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s.out.Reset()
-			s.run(t, d)
-			return s.out.String()
-		})
+	datadriven.Walk(t, "testdata", playScript)
+}
+
+// The hard cases that a script tells alone, under their numbers.
+
+func TestCase29_RestartBeforeTheWatermarkIsKnown(t *testing.T) {
+	playScript(t, "testdata/29_restart_before_watermark")
+}
+
+func TestCase32_MaximalISR(t *testing.T) { playScript(t, "testdata/32_maximal_isr") }
+
+func TestCase49_OneFollowerCut(t *testing.T) { playScript(t, "testdata/49_one_follower_cut") }
+
+// playScript runs one file.
+func playScript(t *testing.T, path string) {
+	s := &script{}
+	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		s.out.Reset()
+		s.run(t, d)
+		return s.out.String()
 	})
 }
 

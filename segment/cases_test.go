@@ -14,7 +14,7 @@ import (
 	"github.com/moldau-log/moldau/record"
 )
 
-// The hard cases of the log that are not told better by a scenario (1, 5, 9, 12, 13, 17, 18, 22, 144) or by the model.
+// The hard cases of the log that are not told better by a scenario (1, 5, 9, 12, 22, 144) or by the model; 13, 17 and 18 are in beside_test.go.
 
 // filledLog is a log of several segments with records of a known time, closed in order.
 func filledLog(t *testing.T) (*vfs.Mem, [][]byte) {

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,13 +27,18 @@ var mustBeCovered = map[string]string{
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// TestHardCasesAreCovered: every place that docs/hard-cases.md names is there, and every case that it must have has one.
+// caseTest is a test that carries the numbers of its cases, as in TestCase5And22_DamagedReplica.
+var caseTest = regexp.MustCompile(`(?m)^func (TestCase(\d+(?:And\d+)*)_\w*)\(t \*testing\.T\)`)
+
+// TestHardCasesAreCovered: every place that docs/hard-cases.md names is there, and every case that it must have has a test with its number in the name, so that
+// `go test -run Case13` finds it. The table leaves no such test out.
 func TestHardCasesAreCovered(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "hard-cases.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var covered []string
+	rows := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 || strings.HasPrefix(cells[1], "-") || !strings.ContainsAny(cells[1], "0123456789") {
@@ -43,18 +49,52 @@ func TestHardCasesAreCovered(t *testing.T) {
 			t.Errorf("case %s has two rows", name)
 		}
 		covered = append(covered, name)
+		rows[name] = line
 		places := strings.Split(cells[len(cells)-2], "<br>")
 		for _, place := range places {
 			checkPlace(t, name, quoted.FindAllStringSubmatch(place, -1))
 		}
 	}
+	numbered := numberedTests(t, rows)
 	for section, names := range mustBeCovered {
 		for _, name := range strings.Fields(names) {
 			if !slices.Contains(covered, name) {
 				t.Errorf("%s: case %s has no row", section, name)
 			}
+			if !strings.HasPrefix(name, "I") && !numbered[name] {
+				t.Errorf("%s: no test has the number of case %s in its name", section, name)
+			}
 		}
 	}
+}
+
+// numberedTests finds the tests that carry numbers of cases, reports those that their row leaves out, and returns the numbers.
+func numberedTests(t *testing.T, rows map[string]string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	files := func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Rel(root(t), path)
+		for _, m := range caseTest.FindAllStringSubmatch(string(text), -1) {
+			for _, number := range strings.Split(m[2], "And") {
+				found[number] = true
+				if !strings.Contains(rows[number], "`"+filepath.ToSlash(file)+"` `"+m[1]+"`") {
+					t.Errorf("the row of case %s lacks %s in %s", number, m[1], file)
+				}
+			}
+		}
+		return err
+	}
+	if err := filepath.WalkDir(root(t), files); err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // checkPlace looks for a file, and for the test in it if one is named.

@@ -38,8 +38,8 @@ func (b *Broker) status() (clusterStatus, error) {
 	return s, json.Unmarshal([]byte(out.Stdout), &s)
 }
 
-// TestFormsInAnyOrderAndAgain is case 131: first start in any order, a full stop, and a start again end in the same cluster without anybody's help.
-func TestFormsInAnyOrderAndAgain(t *testing.T) {
+// TestCase131_FormsInAnyOrderAndAgain: first start in any order, a full stop, and a start again end in the same cluster without anybody's help.
+func TestCase131_FormsInAnyOrderAndAgain(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			c := Prepare(t, 3)
