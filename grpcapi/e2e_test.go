@@ -268,7 +268,7 @@ func TestDeliveryTimeout(t *testing.T) {
 
 func TestCase87_OffsetReset(t *testing.T) {
 	c := newFakeCluster(t, 1)
-	id := c.createTopic("t", 1)
+	c.createTopic("t", 1)
 	k := newClient(t, c)
 	produceN(t, k, "t", 10)
 	if _, err := k.DeleteRecords(within(t), &moldauv1.DeleteRecordsRequest{Topic: "t", BeforeOffset: 4}); err != nil {
@@ -310,7 +310,39 @@ func TestCase87_OffsetReset(t *testing.T) {
 	if _, err := first(at(client.FromOffset(1)), client.WithOffsetReset(client.ResetNone)); !errors.Is(err, client.ErrNoOffset) {
 		t.Errorf("none: %v", err)
 	}
-	_ = id
+	// The end of now is where a consumer goes that wants only what is new: what was there before is not read, and nothing that comes is missed.
+	end := int64(10)
+	for name, opts := range map[string][]client.ConsumerOption{
+		"out of range, latest": {at(client.FromOffset(1)), client.WithOffsetReset(client.ResetLatest)},
+		"no offset, latest":    {client.WithTopics("t"), client.WithStart(client.FromEnd())},
+	} {
+		consumer, err := k.NewConsumer(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitPosition(t, consumer)
+		produceN(t, k, "t", 1)
+		if records, err := consumer.Poll(within(t)); err != nil || len(records) != 1 || records[0].Offset != end {
+			t.Errorf("%s: %v, %v; the log ended at %d", name, records, err, end)
+		}
+		end++
+		consumer.Close()
+	}
+}
+
+// awaitPosition polls, for nothing, until the consumer knows the end of partition 0.
+func awaitPosition(t *testing.T, consumer *client.Consumer) {
+	t.Helper()
+	for {
+		if at, ok := consumer.Positions()[client.TopicPartition{Topic: "t"}]; ok && at.HighWatermark >= 0 {
+			return
+		}
+		short, cancel := context.WithTimeout(within(t), 5*time.Millisecond)
+		if records, err := consumer.Poll(short); len(records) > 0 || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(records, err)
+		}
+		cancel()
+	}
 }
 
 func TestGroup_TwoMembersShareAndHandOver(t *testing.T) {
@@ -611,7 +643,7 @@ func TestCase55_TopicCreatedAgainUnderTheSameName(t *testing.T) {
 	}
 }
 
-func TestConsumer_NewPartitionsAreReadFromTheirStart(t *testing.T) {
+func TestCase87_NewPartitionsAreReadFromTheirStart(t *testing.T) {
 	c := newFakeCluster(t, 1)
 	c.createTopic("t", 1)
 	k := newClient(t, c, client.WithMetadataMaxAge(50*time.Millisecond), client.WithPartitioner(client.ManualPartitioner()))
@@ -619,16 +651,7 @@ func TestConsumer_NewPartitionsAreReadFromTheirStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for { // until it knows the end
-		if at, ok := consumer.Positions()[client.TopicPartition{Topic: "t"}]; ok && at.HighWatermark >= 0 {
-			break
-		}
-		short, cancel := context.WithTimeout(within(t), 5*time.Millisecond)
-		if _, err := consumer.Poll(short); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
-		}
-		cancel()
-	}
+	awaitPosition(t, consumer)
 	other := newClient(t, c, client.WithPartitioner(client.ManualPartitioner()))
 	if _, err := other.AddPartitions(within(t), &moldauv1.AddPartitionsRequest{Topic: "t", Partitions: 2}); err != nil {
 		t.Fatal(err)
