@@ -83,9 +83,6 @@ func (l *Log) EndFlush(f Flush, err error) error {
 		if err != nil && !full(err) {
 			return l.fail(err)
 		}
-		// A flush that was begun before a roll says nothing of the file that was begun meanwhile. Until log.meta knows that something in that is on disk,
-		// recovery would take it for empty if it were.
-		l.metaDue = l.metaDue || l.flushed <= l.active.base && !l.active.empty()
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type Log struct {
 	changes    uint64      // counts changes that need a sync; stamps dirty files and dirChange
 	dirChange  uint64      // the change that last touched names in the directory; 0 when they are synced
 	held       *file       // the active file on which the log itself holds a reference, once it was opened
-	metaDue    bool        // log.meta lags behind a roll
+	metaDue    bool        // the next flush has something to say in log.meta: of a roll, or of the first bytes of a file
 	named      bool        // log.meta names the active segment
 	unused     []*segment  // empty ones that were given up; their files stay while log.meta names them
 	epochsSum  uint32      // CRC-32C of the leader-epoch-checkpoint on disk; 0 when unknown
@@ -191,7 +191,10 @@ func (l *Log) writeMeta(clean bool, truncating record.Offset) error {
 	if err := l.replaceMeta(m); err != nil {
 		return err
 	}
-	l.metaDue, l.cleanOnDsk, l.named = false, clean, true
+	// Until log.meta knows that something in the newest file was flushed, recovery would take an emptied one for one that was never written. What is written before
+	// such a flush, or for one that was begun before the file was, leaves that to the next flush.
+	l.metaDue = l.flushed <= l.active.base && !l.active.empty()
+	l.cleanOnDsk, l.named = clean, true
 	l.dirChange = 0 // the directory was synced
 	return l.dropUnused()
 }

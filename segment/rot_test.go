@@ -94,6 +94,36 @@ func TestCase22_ALostFileBegunDuringAFlushIsMissed(t *testing.T) {
 	}
 }
 
+// What is written to log.meta between the first append to a file and the flush that covers it says nothing of that file, and does not do for what the flush has to say.
+// Otherwise the file, emptied later, would pass for one in which nothing was ever flushed.
+func TestCase22_AFileThatIsEmptiedIsMissed(t *testing.T) {
+	for name, write := range map[string]func(l *Log) error{
+		"nothing":      func(*Log) error { return nil },
+		"a checkpoint": (*Log).Checkpoint,
+		"the mark":     func(l *Log) error { return l.SetRelaxed(true) },
+		"the start":    func(l *Log) error { return l.MoveStart(1) },
+	} {
+		for _, sealed := range []int{0, 1} {
+			fs := newTestFS(t)
+			l, _ := mustOpen(t, fs, testConfig())
+			for add(t, l, 1, 2, 500, 1); len(l.sealed) < sealed; {
+				check(t, l.Flush())
+				add(t, l, 1, 2, 500, 1)
+			}
+			check(t, write(l))
+			check(t, l.Flush())
+			add(t, l, 1, 2, 100, 1) // nor does what comes later
+			check(t, l.Flush())
+			disk := fs.CrashClone()
+			l.Abandon()
+			check(t, editFile(disk, filepath.Join(testDir, fileName(l.active.base, logSuffix)), func([]byte) []byte { return nil }))
+			if l, _, err := Open(disk, testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s, file %d of the log: opened with %v, the log ends at %d", name, sealed, err, l.End())
+			}
+		}
+	}
+}
+
 // The leader epoch lies outside the checksum. It is held against the history: in a read of a log that was closed, and in recovery.
 func TestCase3_ARottenLeaderEpochIsFound(t *testing.T) {
 	for _, bit := range []byte{1, 2, 4} { // epoch 5 becomes 4, 7 and 1
