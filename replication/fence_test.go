@@ -101,3 +101,45 @@ func TestCase40_EarlierLifeOfAFollowerDoesNotCount(t *testing.T) {
 		t.Errorf("a subscription of the earlier life: %+v", e.Admit)
 	}
 }
+
+// Case 53: a move that brings broker 2 is given up and begun again, and the leader hears of both at once, by the new leader epoch that goes with the loss of a
+// replica. Broker 2 has dropped what it had meanwhile: what it told before does not count, and it joins when it has everything again.
+func TestCase53_AReplicaThatWentAndCameBackStartsFromNothing(t *testing.T) {
+	r := replication.New(replication.Config{Partition: partitionKey, Self: 1, LagMax: 10 * time.Second}, replication.Opened{})
+	now := time.Second
+	step := func(in replication.Input) *replication.Effects { now += time.Millisecond; return r.Step(now, in) }
+	brings := func(partitionEpoch cluster.PartitionEpoch, leaderEpoch record.LeaderEpoch) *replication.PartitionChanged {
+		return &replication.PartitionChanged{
+			State: &cluster.Partition{
+				Leader: 1, LeaderEpoch: leaderEpoch, PartitionEpoch: partitionEpoch, Replicas: []cluster.BrokerID{1, 2}, ISR: []cluster.BrokerID{1},
+				Adding: []cluster.BrokerID{2}, Directories: make([]cluster.DirectoryID, 2),
+			},
+			Peers: []replication.Peer{{Broker: 1, Epoch: 1, Eligible: true}, {Broker: 2, Epoch: 2, Eligible: false}},
+		}
+	}
+	subscribe := func(id uint64, epoch record.LeaderEpoch, end record.Offset) *replication.Effects {
+		return step(&replication.SubscribeRequested{Follower: 2, Epoch: 2, Subscribe: session.Subscribe{
+			ID: session.SubscriptionID(id), Partition: partitionKey, LeaderEpoch: epoch, LastEpoch: record.NoEpoch, LogEnd: end, Flushed: end,
+		}})
+	}
+	step(&replication.ConfigChanged{MinISR: 1})
+	step(&replication.ControllerContact{Until: time.Hour})
+	step(brings(1, 1))
+	step(&replication.ProduceRequested{LeaderEpoch: 1, Offsets: 100, Acks: replication.AcksISR, Deadline: time.Hour})
+	step(&replication.Appended{End: 100})
+	step(&replication.Flushed{End: 100})
+	subscribe(1, 1, 0)
+	step(&replication.FollowerAck{ID: 1, LogEnd: 100, Flushed: 100, Follower: 2, Epoch: 2, LeaderEpoch: 1})
+
+	again := brings(3, 2) // 2 was without the replica
+	again.Peers[1].Eligible = true
+	if e := step(again); e.Alter != nil {
+		t.Errorf("proposed %v for what the dropped log had", isrOf(e.Alter))
+	}
+	if e := subscribe(2, 2, 0); e.Alter != nil {
+		t.Errorf("proposed %v for an empty log", isrOf(e.Alter))
+	}
+	if e := step(&replication.FollowerAck{ID: 2, LogEnd: 100, Flushed: 100, Follower: 2, Epoch: 2, LeaderEpoch: 2}); e.Alter == nil {
+		t.Error("a log that has everything again is not to join")
+	}
+}

@@ -33,7 +33,8 @@ func (r *Replica) subscribe(now time.Duration, in *SubscribeRequested) {
 		f.LogEnd, f.Flushed = -1, -1
 	}
 	f.Subscribed, f.ID, f.SubscribedEpoch = true, in.ID, in.Epoch
-	// Within one life and one leader epoch a follower's log does not shrink, so a position read a little early takes nothing back.
+	// Within one life and one leader epoch a follower's log does not shrink (the controller begins a new epoch when it takes a replica away), so a position
+	// read a little early takes nothing back.
 	f.tell(r, now, max(f.LogEnd, in.LogEnd), max(f.Flushed, min(in.Flushed, in.LogEnd)))
 	r.out.Admit = append(r.out.Admit, Admission{Follower: in.Follower, Accepted: true, Refused: session.Refused{ID: in.ID}})
 	r.followerMoved(now, f)

@@ -265,12 +265,17 @@ func (w *World) reassign() {
 	}, done: func() { w.cov.ReassignmentsBegun++ }})
 }
 
-// cancelReassignment takes a reassignment back that is under way.
+// cancelReassignment takes a reassignment back that is under way, and begins it again at once: what it brings goes, and comes back with nothing.
 func (w *World) cancelReassignment() {
 	for _, tp := range w.live() {
 		if p, ok := w.meta.state.Image().Partition(tp); ok && len(p.Adding)+len(p.Removing) > 0 {
-			w.run(&errand{what: "cancel", command: func(*broker) (cluster.Command, bool) { return cluster.Reassign{Partition: tp}, true },
-				done: func() { w.cov.ReassignmentsCancelled++ }})
+			target := slices.DeleteFunc(slices.Clone(p.Replicas), func(b cluster.BrokerID) bool { return slices.Contains(p.Removing, b) })
+			again := func() {
+				w.cov.ReassignmentsCancelled++
+				w.run(&errand{what: "reassign", command: func(*broker) (cluster.Command, bool) { return cluster.Reassign{Partition: tp, Replicas: target}, true },
+					done: func() { w.cov.ReassignmentsBegun++ }})
+			}
+			w.run(&errand{what: "cancel", command: func(*broker) (cluster.Command, bool) { return cluster.Reassign{Partition: tp}, true }, done: again})
 			return
 		}
 	}

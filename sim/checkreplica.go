@@ -17,7 +17,9 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	if now.LogEnd < before.LogEnd {
 		c.w.cov.Truncations++
 		c.w.note("truncated", int64(r.b.id), c.w.key(r.tp), int64(before.LogEnd), int64(now.LogEnd))
-		if now.LogEnd < before.HighWatermark && before.LogEnd > before.LogStart { // an empty one may begin anew inside the batch in which it was to begin
+		// Nothing that can be read goes when the watermark is only where the log starts: an empty log may begin anew inside the batch in which it was to begin,
+		// and one that has taken the log start from the metadata may turn out to be another one below it.
+		if now.LogEnd < before.HighWatermark && before.HighWatermark > before.LogStart {
 			c.fail("I2: broker %d cuts %s to %d, below its watermark %d", r.b.id, c.w.named(r.tp), now.LogEnd, before.HighWatermark)
 		}
 	}

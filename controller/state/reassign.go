@@ -60,7 +60,6 @@ func (a *apply) finishReassign(c cluster.FinishReassign) cluster.Result {
 	if res := a.drop(e, dropped, before); res.Code != cluster.CodeNone {
 		return res
 	}
-	e.bump = e.bump || len(dropped) > 0
 	a.put(e)
 	return cluster.Result{}
 }
@@ -81,6 +80,9 @@ func (e *edit) place(a *apply, replicas []cluster.BrokerID) {
 
 // drop takes replicas out of ISR and ELR, moves the leadership off them, and leaves tombstones. It refuses to make the ISR smaller than the min
 // ISR where it was not (case 53), to lose the last complete copy, and to leave a partition without leader that had one.
+//
+// It begins a new leader epoch, in which the leader knows nothing of what its followers have: a replica that goes, and comes back with the next move, begins
+// with an empty log, and a leader that hears of both at once must not count what the one before had.
 func (a *apply) drop(e *edit, dropped []cluster.BrokerID, minBefore int) cluster.Result {
 	isr, elr := minus(e.ISR, dropped), minus(e.ELR, dropped)
 	now := a.minISR(e)
@@ -109,6 +111,7 @@ func (a *apply) drop(e *edit, dropped []cluster.BrokerID, minBefore int) cluster
 	for i, b := range e.old.Replicas {
 		if slices.Contains(dropped, b) {
 			a.bury(e.tp, e.old, i)
+			e.bump = e.bump || !planted.On(planted.DroppedReplicaKeepsEpoch)
 		}
 	}
 	return cluster.Result{}

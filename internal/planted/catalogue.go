@@ -72,6 +72,7 @@ var catalogue = [end]Info{
 	DrainLeavesAtOnce:        {"drain-leaves-at-once", "a draining broker stays in the ISR of what it led until it knows that it drains", "found by the simulator"},
 	LeaseWhileFencing:        {"lease-while-fencing", "who is about to be fenced gets no lease", "46, I9"},
 	LogStartGoesBack:         {"log-start-goes-back", "the log start that DeleteRecords has committed never goes back", "65"},
+	DroppedReplicaKeepsEpoch: {"dropped-replica-keeps-epoch", "a replica that is taken away, or given up, begins a new leader epoch", "53"},
 	ReassignEndsEarly:        {"reassign-ends-early", "a reassignment ends when all that it brings are in sync", "53"},
 	OffsetsOutliveTopic:      {"offsets-outlive-topic", "the offsets committed for a topic go with it", "90"},
 	BatchAppliedTwice:        {"batch-applied-twice", "a batch of group records is applied once, in its place", "147"},

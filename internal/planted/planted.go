@@ -68,6 +68,7 @@ const (
 	LeaseWhileFencing
 	LogStartGoesBack
 	ReassignEndsEarly
+	DroppedReplicaKeepsEpoch
 	OffsetsOutliveTopic
 	BatchAppliedTwice
 	OldCoordinatorWrites
