@@ -233,6 +233,14 @@ func (k *kit) elect(leader cluster.BrokerID) {
 	k.reconcile()
 }
 
+// trimmed commits a log start, without telling the broker yet.
+func (k *kit) trimmed(to record.Offset) {
+	old, _ := k.image.Partition(testTP)
+	p := old.Clone()
+	p.LogStart, p.PartitionEpoch = to, p.PartitionEpoch+1
+	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, p) })
+}
+
 func (k *kit) reconcile() { k.manager.Reconcile(cluster.Diff(cluster.EmptyImage(), k.image), k.epoch) }
 
 // runner is the test partition's.

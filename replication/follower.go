@@ -48,9 +48,10 @@ func (r *Replica) delivered(in *Delivered) {
 		return
 	}
 	f := &r.following
-	if !f.admitted && r.logEnd > 0 && in.LogStart >= r.logEnd {
-		// The leader has nothing of what this log holds, so nobody has compared them: it may end in records that are in no other log. They are below the
-		// log start for readers; what the owner remembers of them, producers' batches, it must forget.
+	if !f.admitted && r.logEnd > 0 && max(in.LogStart, r.logStart) >= r.logEnd {
+		// The leader has nothing of what this log holds, or a log start that the metadata told has left nothing here, so nobody has compared them: it may have
+		// ended in records that are in no other log. They are below the log start for readers; what the owner remembers of them, producers' batches, it must
+		// forget.
 		r.cut(r.logEnd, true)
 	}
 	f.admitted = true
