@@ -43,6 +43,7 @@ type broker struct {
 	// applies is from when on new metadata is applied.
 	applies time.Duration
 	image   *cluster.Image
+	heard   *cluster.Image      // applied, and not acted upon yet
 	epoch   cluster.BrokerEpoch // registered in this life
 	fs      vfs.FS              // of the present life
 	// previous is what the clean-stop marker said when this life began.
@@ -121,7 +122,7 @@ func (b *broker) start() {
 		return
 	}
 	b.up, b.life = true, b.life+1
-	b.paused, b.applies = 0, 0
+	b.paused, b.applies, b.heard = 0, 0, nil
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
 	b.parts, b.in, b.out, b.offline, b.damaged, b.lost, b.suspect = nil, nil, nil, nil, nil, nil, nil
 	b.reconciling, b.handled, b.promises = false, 0, nil
@@ -272,6 +273,20 @@ func (b *broker) takeLease() {
 		b.lease = max(b.lease, p.until)
 		return true
 	})
+}
+
+// hear takes metadata that was applied. The broker acts on the newest only: of what came at once, after a pause say, it sees no more than how it ends.
+func (b *broker) hear(image *cluster.Image) {
+	if b.heard == nil {
+		b.later(0, func() {
+			newest := b.heard
+			b.heard = nil
+			b.learn(newest)
+		})
+	}
+	if b.heard == nil || image.Index() >= b.heard.Index() {
+		b.heard = image
+	}
 }
 
 // learn takes a newer image, or looks again at the present one.

@@ -178,7 +178,7 @@ func (m *metadata) push(b *broker) {
 		b.do(func() {
 			b.whenApplying(func() {
 				b.apply(view)
-				b.learn(image)
+				b.hear(image)
 			})
 		})
 	})
