@@ -122,8 +122,14 @@ type kit struct {
 // newKit starts a manager without any partition.
 func newKit(t testing.TB, fs vfs.FS) *kit {
 	t.Helper()
+	return newKitAt(t, fs, "data")
+}
+
+// newKitAt is newKit with a data directory of its own.
+func newKitAt(t testing.TB, fs vfs.FS, root string) *kit {
+	t.Helper()
 	k := &kit{t: t, fs: fs, clock: newClock(), image: cluster.EmptyImage()}
-	k.options = Options{FS: fs, Root: "data", Broker: 1, Directory: testDirectory, Clock: k.clock, MaintainEvery: time.Hour}
+	k.options = Options{FS: fs, Root: root, Broker: 1, Directory: testDirectory, Clock: k.clock, MaintainEvery: time.Hour}
 	k.change(func(txn *cluster.Txn) { txn.SetCluster(testCluster, 0) })
 	k.start()
 	t.Cleanup(func() { _ = k.manager.Close(context.Background()) })

@@ -48,8 +48,8 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 		}
 		return report, fmt.Errorf("partition: load: %w", err)
 	}
+	m.each(len(opened), func(i int) { m.adopt(opened[i]) }) // which may read up to a snapshot's distance of log
 	for _, o := range opened {
-		m.adopt(o)
 		report.add(o)
 	}
 	for _, at := range missing {
