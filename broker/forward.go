@@ -20,6 +20,7 @@ const (
 	forwardStatus        uint8 = 1
 	forwardDeleteRecords uint8 = 2
 	forwardQuorum        uint8 = 3
+	forwardLogs          uint8 = 4
 )
 
 // maxForwardedPartitions bounds one forwarded question.
@@ -65,6 +66,8 @@ func (b *Broker) Forwarded(ctx context.Context, from cluster.BrokerID, kind uint
 		return json.Marshal(b.deleteRecordsHere(ctx, q))
 	case forwardQuorum:
 		return b.quorumHere()
+	case forwardLogs:
+		return json.Marshal(b.logsHere())
 	}
 	return nil, fmt.Errorf("broker: unknown question %d from broker %d", kind, from)
 }

@@ -1,16 +1,16 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller"
-	"github.com/moldau-log/moldau/partition"
 )
 
-// Health sums up the cluster as this broker's metadata has it, and the logs of this broker.
-func (b *Broker) Health() Health {
+// Health sums up the cluster as this broker's metadata has it, and the logs of all brokers that answer at once.
+func (b *Broker) Health(ctx context.Context) Health {
 	img := b.Image()
 	h := Health{Cluster: img.ClusterID(), Controller: cluster.NoBroker, Topics: img.TopicCount()}
 	if id, ok := b.Controller(); ok {
@@ -33,25 +33,19 @@ func (b *Broker) Health() Health {
 		h.Reasons = append(h.Reasons, reason)
 	}
 	b.countPartitions(img, &h)
-	for _, r := range b.partitions.All() {
-		if r.Role() == partition.RoleOffline {
-			h.OfflineLogs++
-		}
-	}
 	for _, bad := range []struct {
 		n    int
 		what string
 	}{
 		{h.Leaderless, "have no leader"}, {h.UnderMinISR, "are under min.insync.replicas: acks=isr is refused"},
-		{h.UnderReplicated, "are under-replicated"}, {h.OfflineLogs, "are offline on this broker: the disk failed, recovery found damage, or a directory is missing"},
+		{h.UnderReplicated, "are under-replicated"},
 	} {
 		if bad.n > 0 {
 			h.Reasons = append(h.Reasons, fmt.Sprintf("%d partitions %s", bad.n, bad.what))
 		}
 	}
-	if b.diskFull.Load() {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("the disk of broker %d is nearly full: it refuses produce", b.id))
-	}
+	answers, unreached := b.logsOfAll(ctx, img, b.logsHere())
+	countLogs(&h, answers, unreached)
 	h.Healthy = len(h.Reasons) == 0
 	return h
 }

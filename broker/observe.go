@@ -16,7 +16,7 @@ func (b *Broker) observe(set *meter.Set) {
 		id, ok := b.Controller()
 		emit(one(ok && id == b.id))
 	})
-	set.GaugeFunc("moldau_partitions", "Partitions of which this broker holds a replica, by state; under_* count those it leads.", []string{"state"}, b.observePartitions)
+	set.GaugeFunc("moldau_partitions", "Partitions of which this broker holds a replica, by state; under_* count those it leads, lost_end those whose only replica had a damaged end cut off.", []string{"state"}, b.observePartitions)
 	set.GaugeFunc("moldau_log_size_bytes", "Size of a partition's log on this broker.", []string{"topic", "partition"}, func(emit func(float64, ...string)) {
 		for tp, r := range b.partitions.All() {
 			if t, ok := b.Image().Topic(tp.Topic); ok {
@@ -47,7 +47,7 @@ func (b *Broker) observe(set *meter.Set) {
 }
 
 func (b *Broker) observePartitions(emit func(float64, ...string)) {
-	var online, offline, under, underMin int
+	var online, offline, under, underMin, lost int
 	img := b.Image()
 	for tp, r := range b.partitions.All() {
 		if r.Role() == partition.RoleOffline {
@@ -55,6 +55,7 @@ func (b *Broker) observePartitions(emit func(float64, ...string)) {
 			continue
 		}
 		online++
+		lost += int(one(lostEnd(img, tp, r)))
 		p, ok := img.Partition(tp)
 		if !ok || p.Leader != b.id {
 			continue
@@ -70,6 +71,7 @@ func (b *Broker) observePartitions(emit func(float64, ...string)) {
 	emit(float64(offline), "offline")
 	emit(float64(under), "under_replicated")
 	emit(float64(underMin), "under_min_isr")
+	emit(float64(lost), "lost_end")
 }
 
 type groupLag struct {

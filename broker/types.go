@@ -169,5 +169,7 @@ type Health struct {
 	UnderReplicated int
 	UnderMinISR     int
 	Reassigning     int
-	OfflineLogs     int // on the answering broker
+	OfflineLogs     int                // on all brokers but those of Unreached
+	LostEnds        int                // partitions of one replica whose damaged end was cut off, likewise
+	Unreached       []cluster.BrokerID // fenced, or did not say in time how their logs are
 }

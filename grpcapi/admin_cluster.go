@@ -127,12 +127,13 @@ func (s *Server) describeBrokers(ctx context.Context, img *cluster.Image, counts
 }
 
 // ClusterHealth says whether all is well.
-func (a *adminService) ClusterHealth(context.Context, *moldauv1.ClusterHealthRequest) (*moldauv1.ClusterHealthResponse, error) {
-	h := a.broker.Health()
+func (a *adminService) ClusterHealth(ctx context.Context, _ *moldauv1.ClusterHealthRequest) (*moldauv1.ClusterHealthResponse, error) {
+	h := a.broker.Health(ctx)
 	resp := &moldauv1.ClusterHealthResponse{
 		Healthy: h.Healthy, Reasons: h.Reasons, Controller: int32(h.Controller), Brokers: int32(h.Brokers), Fenced: brokerIDs(h.Fenced),
 		Topics: int32(h.Topics), Partitions: int32(h.Partitions), Leaderless: int32(h.Leaderless), UnderReplicated: int32(h.UnderReplicated),
-		UnderMinIsr: int32(h.UnderMinISR), Reassigning: int32(h.Reassigning), OfflineLogs: int32(h.OfflineLogs),
+		UnderMinIsr: int32(h.UnderMinISR), Reassigning: int32(h.Reassigning), OfflineLogs: int32(h.OfflineLogs), LostEnds: int32(h.LostEnds),
+		Unreached: brokerIDs(h.Unreached),
 	}
 	if !h.Cluster.IsZero() {
 		resp.ClusterId = h.Cluster.String()

@@ -251,7 +251,7 @@ func (f *fakeGroupLog) Load(_ context.Context, shard cluster.ShardID, _ uint64) 
 func (b *fakeBroker) ID() cluster.BrokerID                 { return b.id }
 func (b *fakeBroker) Ready() (bool, string)                { return true, "" }
 func (b *fakeBroker) Controller() (cluster.BrokerID, bool) { return 0, true }
-func (b *fakeBroker) Health() broker.Health {
+func (b *fakeBroker) Health(context.Context) broker.Health {
 	return broker.Health{Healthy: true, Brokers: len(b.c.brokers)}
 }
 func (b *fakeBroker) Backup(_ context.Context, w io.Writer) error {

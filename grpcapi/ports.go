@@ -22,7 +22,7 @@ type Backend interface {
 	Image() *cluster.Image
 	Ready() (bool, string)
 	Controller() (cluster.BrokerID, bool)
-	Health() broker.Health
+	Health(ctx context.Context) broker.Health
 	Topic(ctx context.Context, ref broker.TopicRef) (*cluster.Topic, error)
 
 	Produce(req broker.ProduceRequest, done func(broker.ProduceResult))

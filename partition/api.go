@@ -208,6 +208,8 @@ type LoadReport struct {
 	// Doubtful replicas are open, and may lack records that were acknowledged: recovery cut an end off them that does not look like a torn write, or they were
 	// written under a relaxed flush policy and not closed in order. They are not complete until a leader has filled them up, and are reported by every start until Registered.
 	Doubtful []cluster.TopicPartition
+	// Rotten are those of Doubtful of which an end was cut off that had been written whole and has changed since.
+	Rotten []cluster.TopicPartition
 	// Missing replicas were in this data directory, and are not any more. They stay offline until they can be copied anew.
 	Missing []cluster.TopicPartition
 	// Unclean counts logs that were not closed cleanly.

@@ -61,16 +61,41 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 }
 
 // Registered says that the controller has taken what Load reported: nobody counts on a doubtful replica as complete any more. It comes before Reconcile. A doubt that
-// cannot be taken back from the disk is reported again by the next start.
+// cannot be taken back from the disk is reported again by the next start. That of a rotten end stays until the metadata is known: nobody fills up a replica that is the only one.
 func (m *Manager) Registered() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, tp := range m.doubtful {
-		if err := segment.SettleDoubt(m.options.FS, filepath.Join(m.root, tp.String())); err != nil {
-			m.options.Log.Warn("the next start will report this replica as incomplete again", slog.String("partition", tp.String()), slog.Any("error", err))
+		if r, ok := m.Get(tp); !ok || !r.cut.Load() {
+			m.settleDoubt(tp)
 		}
 	}
 	m.doubtful = nil
+}
+
+func (m *Manager) settleDoubt(tp cluster.TopicPartition) {
+	if err := segment.SettleDoubt(m.options.FS, filepath.Join(m.root, tp.String())); err != nil {
+		m.options.Log.Warn("the next start will report this replica as incomplete again", slog.String("partition", tp.String()), slog.Any("error", err))
+	}
+}
+
+// judgeCut says of a replica with a rotten end that was cut off whether somebody else has it. If so, it is copied from there like any other that is incomplete. If not, what
+// was in it is lost, and the replica says so, in this life and every later one, until an operator takes the note of it away or gives it a second replica.
+func (m *Manager) judgeCut(r *Runner, state *cluster.Partition) {
+	if !r.cut.Load() {
+		return
+	}
+	if len(state.Replicas) > 1 {
+		r.cut.Store(false)
+		m.settleDoubt(r.tp)
+		return
+	}
+	if r.told {
+		return
+	}
+	r.told = true
+	m.options.Log.Error("acknowledged records may be lost: the end of the only replica was damaged, and was cut off", slog.String("topic", r.topic),
+		slog.Int("partition", int(r.tp.Partition)), slog.String("accept_by_removing", segment.DoubtFile(r.dir)))
 }
 
 // scan lists the replicas on disk, and finishes deletions that were begun.
@@ -182,6 +207,7 @@ func (m *Manager) adopt(o opening) *Runner {
 	}
 	r.partition = p
 	p.show()
+	r.cut.Store(o.report.Rotten)
 	m.runners.Store(o.tp, r)
 	m.handOver(r)
 	return r
@@ -199,5 +225,8 @@ func (r *LoadReport) add(o opening) {
 	}
 	if o.report.Doubtful {
 		r.Doubtful = append(r.Doubtful, o.tp)
+	}
+	if o.report.Rotten {
+		r.Rotten = append(r.Rotten, o.tp)
 	}
 }

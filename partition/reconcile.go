@@ -127,6 +127,7 @@ func (m *Manager) inform(r *Runner, image *cluster.Image) {
 	if !ok || !known {
 		return
 	}
+	m.judgeCut(r, state)
 	r.put(message{kind: kindInform, other: &informed{change: changeOf(image, state), settings: Settings{
 		Topic: image.TopicConfig(t), MinISR: image.MinISR(t, state),
 		LagMax:         image.BrokerMillis(m.options.Broker, "replica.lag.time.max.ms", m.options.LagMax),

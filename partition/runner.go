@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -23,7 +24,10 @@ type Runner struct {
 	topic   string
 	dir     string
 	lost    bool // its directory is missing
-	reader  reader
+	told    bool // the operator, of what cut says; belongs to who informs
+	// cut says that recovery has cut off a rotten end, and that nobody is known to have what was in it.
+	cut    atomic.Bool
+	reader reader
 
 	mu      sync.Mutex // guards what follows, up to space
 	inbox   []message
@@ -104,6 +108,10 @@ func (r *Runner) Partition() cluster.TopicPartition { return r.tp }
 
 // Topic is the topic's name.
 func (r *Runner) Topic() string { return r.topic }
+
+// LostEnd reports that the log's end was found damaged and cut off, here or in an earlier life, and that the partition has no other replica: records that were acknowledged may be
+// lost. It is so until an operator has accepted that.
+func (r *Runner) LostEnd() bool { return r.cut.Load() }
 
 // Role is what the replica is at present.
 func (r *Runner) Role() Role { return r.reader.view.Load().role }

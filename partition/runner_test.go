@@ -18,6 +18,7 @@ import (
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
 	"github.com/moldau-log/moldau/replication/session"
+	"github.com/moldau-log/moldau/segment"
 )
 
 func TestRunner_BrokenInvariantEndsThePartitionOnly(t *testing.T) {
@@ -185,7 +186,53 @@ func TestCase5_ARottenEndIsReported(t *testing.T) {
 	k.check(k.manager.Close(context.Background())) // so does this one, in order
 	check(k.start(), testTP)
 	k.manager.Registered()
+	k.put(testTP, 2, 2, 2) // another replica has it, and fills it up
+	k.reconcile()
 	check(k.restart(disk.CrashClone()))
+	if k.runner().LostEnd() {
+		t.Error("it still counts as lost")
+	}
+}
+
+// The same, and there is no other replica: the partition goes on without what was cut off, and says so in every life until an operator takes the note of it away. A client that has read
+// further learns where the logs part.
+func TestCase5_ARottenEndOfTheOnlyReplicaIsTold(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	for _, value := range []string{"a", "b"} {
+		k.checkProduced(k.produce(sent{values: []string{value}}.bytes(t), AcksISR), cluster.CodeNone, record.Offset(value[0]-'a'))
+	}
+	disk = disk.CrashClone()
+	dir := filepath.Join("data", partitionsDir, testTP.String())
+	info, err := disk.Stat(filepath.Join(dir, "00000000000000000000.log"))
+	k.check(err)
+	k.check(disk.Flip(filepath.Join(dir, "00000000000000000000.log"), info.Size-1, 1))
+	for life := range 3 {
+		report := k.restart(disk)
+		if !slices.Equal(report.Rotten, []cluster.TopicPartition{testTP}) {
+			t.Fatalf("life %d: %+v", life, report)
+		}
+		k.manager.Registered()
+		k.elect(1)
+		k.awaitStatus("leadership", func(s Status) bool { return s.Role == RoleLeader })
+		if !k.runner().LostEnd() {
+			t.Errorf("life %d says nothing", life)
+		}
+		res := k.runner().Read(ReadRequest{Offset: 2, MaxBytes: 1, LeaderEpoch: record.NoEpoch, LastEpoch: 1})
+		if !res.Diverged || res.Divergence != (cluster.EpochEnd{Epoch: 1, End: 1}) {
+			t.Errorf("life %d: who has read both is told %+v", life, res)
+		}
+		disk = disk.CrashClone()
+	}
+	k.checkProduced(k.produce(sent{values: []string{"c"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	k.abandon()
+	disk = k.fs.(*vfs.Mem).CrashClone()
+	k.check(disk.Remove(segment.DoubtFile(dir)))
+	k.check(disk.SyncDir(dir))
+	if report := k.restart(disk); len(report.Doubtful) != 0 || k.runner().LostEnd() {
+		t.Errorf("after the note was taken away: %+v", report)
+	}
 }
 
 func TestTruncation_TakesProducerStateBack(t *testing.T) {

@@ -8,7 +8,7 @@
 //	leader-epoch-checkpoint         first offset of each leader epoch, Apache Kafka's format; can be rebuilt
 //	log.meta                        log start, recovery point, clean mark, relaxed mark, list of segments
 //	partition.meta                  whose log this is
-//	doubtful                        empty, and seldom there: records may be missing, and nobody has been told yet
+//	doubtful                        seldom there: records may be missing, and nobody has been told yet; why
 //
 // docs/format has a page for each. DESIGN.md in this directory says why it is so.
 //

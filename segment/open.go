@@ -17,7 +17,9 @@ type Report struct {
 	Truncated int64 // bytes of torn tail that were cut
 	// Doubtful says that records which were acknowledged may be missing: what was cut does not look torn, or the log is relaxed and was not closed in order.
 	// It is said again by every Open until SettleDoubt.
-	Doubtful         bool
+	Doubtful bool
+	// Rotten says more of a doubtful log: an end was cut off that had been written whole and has changed since.
+	Rotten           bool
 	RecoveredBatches int  // batches that were read and checked
 	Relaxed          bool // the mark of SetRelaxed
 	Epochs           []record.EpochStart
@@ -73,7 +75,7 @@ func (o *opener) open() error {
 	} else {
 		o.known = true
 	}
-	if o.report.Doubtful, err = doubted(o.log.fs, o.log.dir); err != nil {
+	if o.report.Doubtful, o.report.Rotten, err = doubted(o.log.fs, o.log.dir); err != nil {
 		return err
 	}
 	o.report.Relaxed = o.meta.relaxed

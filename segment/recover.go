@@ -338,7 +338,7 @@ func (o *opener) doubt(h vfs.File, bad *DamageError, size int64) error {
 		return err
 	}
 	whole, err := isLong(h, bad.Position, size)
-	o.report.Doubtful = o.report.Doubtful || whole
+	o.report.Doubtful, o.report.Rotten = o.report.Doubtful || whole, o.report.Rotten || whole
 	return err
 }
 

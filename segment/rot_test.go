@@ -31,7 +31,7 @@ func TestCase5_ARottenEndIsNoTornWrite(t *testing.T) {
 	fields := map[string]int64{"base offset": 6, "length": 10, "magic": 16, "checksum": 18, "records": 120}
 	for name, at := range fields {
 		l, report := mustOpen(t, rottenEnd(t, at), testConfig())
-		if l.End() != 10 || !report.Doubtful || report.Truncated == 0 {
+		if l.End() != 10 || !report.Doubtful || !report.Rotten || report.Truncated == 0 {
 			t.Errorf("%s: the log ends at %d, %+v", name, l.End(), report)
 		}
 		check(t, l.Close())
@@ -55,7 +55,7 @@ func TestCase1_ATornEndLeavesNoDoubt(t *testing.T) {
 		check(t, editFile(fs, path, tear))
 		l.Abandon()
 		l, report := mustOpen(t, fs, testConfig())
-		if l.End() != 4 || report.Doubtful {
+		if l.End() != 4 || report.Doubtful || report.Rotten {
 			t.Errorf("%s: the log ends at %d, %+v", name, l.End(), report)
 		}
 		check(t, l.Close())

@@ -57,7 +57,7 @@ func newClusterBrokers(a *app) *cobra.Command {
 const (
 	healthPoll  = 100 * time.Millisecond
 	healthWatch = time.Second
-	healthTry   = 500 * time.Millisecond // one question, with its retries
+	healthTry   = time.Second // one question, with its retries; the broker asks the others
 )
 
 func newClusterHealth(a *app) *cobra.Command {

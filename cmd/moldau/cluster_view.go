@@ -22,6 +22,8 @@ type healthShape struct {
 	UnderMinISR     int32    `json:"under_min_isr"`
 	Reassigning     int32    `json:"reassigning"`
 	OfflineLogs     int32    `json:"offline_logs"`
+	LostEnds        int32    `json:"lost_ends"`
+	Unreached       []int32  `json:"unreached"`
 }
 
 // statusShape is `moldau cluster status`.
@@ -64,6 +66,7 @@ func healthOf(h *moldauv1.ClusterHealthResponse) healthShape {
 		Healthy: h.GetHealthy(), Reasons: list(h.GetReasons()), ClusterID: h.GetClusterId(), Controller: h.GetController(), Brokers: h.GetBrokers(),
 		Fenced: list(h.GetFenced()), Topics: h.GetTopics(), Partitions: h.GetPartitions(), Leaderless: h.GetLeaderless(),
 		UnderReplicated: h.GetUnderReplicated(), UnderMinISR: h.GetUnderMinIsr(), Reassigning: h.GetReassigning(), OfflineLogs: h.GetOfflineLogs(),
+		LostEnds: h.GetLostEnds(), Unreached: list(h.GetUnreached()),
 	}
 }
 
@@ -74,7 +77,8 @@ func viewHealth(h *moldauv1.ClusterHealthResponse) view {
 			{"healthy", yesNo(s.Healthy)}, {"cluster", s.ClusterID}, {"controller", broker(s.Controller)}, {"brokers", number(s.Brokers)},
 			{"fenced brokers", orNone(ids(s.Fenced))}, {"topics", number(s.Topics)}, {"partitions", number(s.Partitions)},
 			{"leaderless", number(s.Leaderless)}, {"under-replicated", number(s.UnderReplicated)}, {"under min ISR", number(s.UnderMinISR)},
-			{"reassigning", number(s.Reassigning)}, {"offline logs", number(s.OfflineLogs)},
+			{"reassigning", number(s.Reassigning)}, {"offline logs", number(s.OfflineLogs)}, {"lost ends", number(s.LostEnds)},
+			{"not reached", orNone(ids(s.Unreached))},
 		},
 		names: []string{map[bool]string{true: "healthy", false: "unhealthy"}[s.Healthy]},
 		value: s,

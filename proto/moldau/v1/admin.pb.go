@@ -2482,8 +2482,12 @@ type ClusterHealthResponse struct {
 	UnderMinIsr int32 `protobuf:"varint,11,opt,name=under_min_isr,json=underMinIsr,proto3" json:"under_min_isr,omitempty"`
 	// Partitions on the move.
 	Reassigning int32 `protobuf:"varint,12,opt,name=reassigning,proto3" json:"reassigning,omitempty"`
-	// Logs offline on the answering broker.
-	OfflineLogs   int32 `protobuf:"varint,13,opt,name=offline_logs,json=offlineLogs,proto3" json:"offline_logs,omitempty"`
+	// Logs offline on all brokers but those of unreached.
+	OfflineLogs int32 `protobuf:"varint,13,opt,name=offline_logs,json=offlineLogs,proto3" json:"offline_logs,omitempty"`
+	// Brokers that are fenced, or that did not say in time how their logs are.
+	Unreached []int32 `protobuf:"varint,14,rep,packed,name=unreached,proto3" json:"unreached,omitempty"`
+	// Partitions of one replica whose end was found damaged and cut off, so that acknowledged records may be lost; on all brokers but those of unreached.
+	LostEnds      int32 `protobuf:"varint,15,opt,name=lost_ends,json=lostEnds,proto3" json:"lost_ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2605,6 +2609,20 @@ func (x *ClusterHealthResponse) GetReassigning() int32 {
 func (x *ClusterHealthResponse) GetOfflineLogs() int32 {
 	if x != nil {
 		return x.OfflineLogs
+	}
+	return 0
+}
+
+func (x *ClusterHealthResponse) GetUnreached() []int32 {
+	if x != nil {
+		return x.Unreached
+	}
+	return nil
+}
+
+func (x *ClusterHealthResponse) GetLostEnds() int32 {
+	if x != nil {
+		return x.LostEnds
 	}
 	return 0
 }
@@ -2955,7 +2973,7 @@ const file_moldau_v1_admin_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\x05R\x04port\"\x16\n" +
-	"\x14ClusterHealthRequest\"\xa8\x03\n" +
+	"\x14ClusterHealthRequest\"\xe3\x03\n" +
 	"\x15ClusterHealthResponse\x12\x18\n" +
 	"\ahealthy\x18\x01 \x01(\bR\ahealthy\x12\x18\n" +
 	"\areasons\x18\x02 \x03(\tR\areasons\x12\x1d\n" +
@@ -2977,7 +2995,9 @@ const file_moldau_v1_admin_proto_rawDesc = "" +
 	" \x01(\x05R\x0funderReplicated\x12\"\n" +
 	"\runder_min_isr\x18\v \x01(\x05R\vunderMinIsr\x12 \n" +
 	"\vreassigning\x18\f \x01(\x05R\vreassigning\x12!\n" +
-	"\foffline_logs\x18\r \x01(\x05R\vofflineLogs\"1\n" +
+	"\foffline_logs\x18\r \x01(\x05R\vofflineLogs\x12\x1c\n" +
+	"\tunreached\x18\x0e \x03(\x05R\tunreached\x12\x1b\n" +
+	"\tlost_ends\x18\x0f \x01(\x05R\blostEnds\"1\n" +
 	"\x17UnregisterBrokerRequest\x12\x16\n" +
 	"\x06broker\x18\x01 \x01(\x05R\x06broker\"\x1a\n" +
 	"\x18UnregisterBrokerResponse\"\x0f\n" +
