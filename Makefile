@@ -114,6 +114,10 @@ soak: build ## brokers on networks and disks of their own, under faults for DURA
 rounds: build ## fifty rounds of kill -9 on random brokers under load, then every replica compared; ROUNDS=, SEED=
 	E2E_BIN=$(CURDIR)/$(BIN) E2E_ROUNDS=$(ROUNDS) E2E_SEED=$(SEED) $(GO) test -count 1 -v -timeout 60m -run Rounds ./test/e2e
 
+.PHONY: no-quorum
+no-quorum: build ## a minute without a majority of the voters: acks=isr goes on, nobody answers what only a sure leader may; SECONDS_GONE=
+	E2E_BIN=$(CURDIR)/$(BIN) E2E_NO_QUORUM=$(or $(SECONDS_GONE),60) $(GO) test -count 1 -v -timeout 30m -run Case145 ./test/e2e
+
 .PHONY: compat
 compat: build ## real clients against three brokers: a table client x capability; CLIENTS="kcat sarama" for some rows, KEEP=1 keeps the logs
 	cd test/compat && E2E_BIN=$(CURDIR)/$(BIN) $(GO) run . -out $(CURDIR)/$(BIN)/compat.md

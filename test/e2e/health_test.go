@@ -31,7 +31,7 @@ func (b *Broker) awaitHealth(what string, ok func(clusterHealth) bool) {
 		out := b.cluster.CLI("cluster", "health", "-o", "json", "--server", b.GRPC)
 		var h clusterHealth
 		if err := json.Unmarshal([]byte(out.Stdout), &h); err != nil || out.Code != 0 && out.Code != 10 {
-			return fmt.Errorf("cluster health of broker %d: exit %d, %w: %s", b.ID, out.Code, err, out.Stderr)
+			return fmt.Errorf("cluster health of broker %d: exit %d, %v: %s", b.ID, out.Code, err, out.Stderr)
 		}
 		if !ok(h) {
 			return fmt.Errorf("no %s: %+v", what, h)

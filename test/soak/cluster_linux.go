@@ -197,7 +197,7 @@ func (c *cluster) health(ctx context.Context) error {
 	if in != len(c.nodes) {
 		return fmt.Errorf("%d of %d brokers are in service", in, len(c.nodes))
 	}
-	for _, n := range c.nodes { // offline logs are known to their own broker alone
+	for _, n := range c.nodes {
 		if err := n.ready(ctx); err != nil {
 			return err
 		}
