@@ -92,6 +92,11 @@ bench: ## micro-benchmarks, ten runs each; compare with benchstat
 bench-failover: build ## ten kills of a leader, a follower, the controller: how long until the next acknowledgement
 	E2E_BIN=$(CURDIR)/$(BIN) $(GO) test -run "^$$" -bench Failover -benchtime 10x -timeout 30m ./test/e2e
 
+.PHONY: bench-restart
+bench-restart: build ## a start with 10,000 partitions and a million committed offsets, in its parts and as a whole: after an orderly stop and after kill -9
+	$(GO) test -run "^$$" -bench Case126 -benchtime 3x -timeout 30m ./partition ./controller
+	E2E_BIN=$(CURDIR)/$(BIN) $(GO) test -run "^$$" -bench Case126 -benchtime 3x -timeout 30m ./test/e2e
+
 .PHONY: bench-compare
 bench-compare: ## benchmarks of the work tree against REF
 	@test/bench-compare.sh $(REF)
