@@ -14,6 +14,9 @@ const (
 	maxRefused = 1024
 	// refusedFor is how long it is remembered.
 	refusedFor = 60_000 // ms
+	// doubtFor is how long a later batch is put off when it is not known whether another leader has taken the first: longer than what was sent on a connection
+	// that its client has given up since may lie on the way.
+	doubtFor = 5_000 // ms
 )
 
 // rememberedBatch is one batch of a producer.
@@ -49,6 +52,9 @@ type refusedBatch struct {
 	first   record.Sequence
 	leading record.LeaderEpoch // in which the leader that is here has refused it; NoEpoch when another led, and may have taken it since
 	untilMs int64
+	// doubted is the epoch in which the leader that is here has put a later batch off, doubtedMs since when; NoEpoch for none.
+	doubted   record.LeaderEpoch
+	doubtedMs int64
 }
 
 // Producers is the state that makes produce idempotent: per producer id its epoch and newest batches. Leaders decide by it; followers keep the same
@@ -116,16 +122,24 @@ func (t *Producers) check(b record.Head, leading record.LeaderEpoch, nowMs int64
 
 // checkUnknown decides about a producer without state. Behind a batch that this leader has refused there is a gap. Behind one that was refused when another led,
 // it cannot be told: that other may have taken it as a repeat of records that are deleted by now, of which nothing came here. So the producer is told to come
-// again, which costs it no more than the time for which refusals are remembered.
+// again. One that waits for the first sends that one before all others, on every connection; so who still comes with the later one after doubtFor has nothing
+// before it.
 func (t *Producers) checkUnknown(b record.Head, leading record.LeaderEpoch, nowMs int64) verdict {
 	r, ok := t.refused[b.ProducerID()]
 	if !ok || r.epoch != b.ProducerEpoch() || r.first == b.BaseSequence() || nowMs >= r.untilMs || behind(b.BaseSequence(), r.first) {
 		return verdict{}
 	}
-	if r.leading != leading {
-		return verdict{code: cluster.CodeNotLeader}
+	if r.leading == leading {
+		return verdict{code: cluster.CodeOutOfOrderSequence}
 	}
-	return verdict{code: cluster.CodeOutOfOrderSequence}
+	if r.doubted != leading || nowMs < r.doubtedMs { // wall clocks may go back
+		r.doubted, r.doubtedMs = leading, nowMs
+		t.refused[b.ProducerID()] = r
+	}
+	if nowMs-r.doubtedMs >= doubtFor {
+		return verdict{}
+	}
+	return verdict{code: cluster.CodeNotLeader}
 }
 
 // behind reports whether sequence a lies before b on the circle of 2^31.
@@ -146,7 +160,7 @@ func (t *Producers) noteRefused(b record.Head, leading record.LeaderEpoch, nowMs
 	if len(t.refused) >= maxRefused {
 		clear(t.refused)
 	}
-	t.refused[id] = refusedBatch{epoch: b.ProducerEpoch(), first: b.BaseSequence(), leading: leading, untilMs: nowMs + refusedFor}
+	t.refused[id] = refusedBatch{epoch: b.ProducerEpoch(), first: b.BaseSequence(), leading: leading, untilMs: nowMs + refusedFor, doubted: record.NoEpoch}
 }
 
 // apply takes a batch that is in the log, or is about to be.

@@ -149,7 +149,8 @@ func TestEarlyRefusals_AreBounded(t *testing.T) {
 }
 
 // The first is refused by a replica that does not lead yet, and then stored by the one that does. All that the producer has written is deleted before the replica
-// copies it, so it knows nothing of the producer when it leads: it neither tells it that a batch is missing, which clients take for a loss, nor refuses it for ever.
+// copies it, so it knows nothing of the producer when it leads: it neither tells it that a batch is missing, which clients take for a loss, nor refuses it for long,
+// even if its clock is set back.
 func TestCase68_TheFirstIsStoredElsewhereAndDeleted(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	k.topic(2, 2)
@@ -160,9 +161,15 @@ func TestCase68_TheFirstIsStoredElsewhereAndDeleted(t *testing.T) {
 	k.change(func(txn *cluster.Txn) { txn.PutPartition(testTP, alone) })
 	k.reconcile()
 	second := sent{id: 9, seq: 38, values: []string{"b"}}.bytes(t)
-	k.checkProduced(k.produce(second, AcksISR), cluster.CodeNotLeader, -1)
-	k.clock.pass(refusedFor * 1e6)
+	k.clock.pass(doubtFor * 1e6)
 	k.manager.Contact(k.clock.Now() + 1e12)
+	for range 3 { // for less than doubtFor
+		k.checkProduced(k.produce(second, AcksISR), cluster.CodeNotLeader, -1) // it comes here for the first time: the first may be on its way too
+		k.clock.pass(doubtFor/2*1e6 - 1)
+	}
+	k.clock.wall.Add(-3_600_000)
+	k.checkProduced(k.produce(second, AcksISR), cluster.CodeNotLeader, -1)
+	k.clock.pass(doubtFor * 1e6)
 	k.checkProduced(k.produce(second, AcksISR), cluster.CodeNone, 0)
 	k.checkValues("b")
 }
