@@ -49,6 +49,27 @@ func TestWatermarkInsideABatch(t *testing.T) {
 	}
 }
 
+// TestCutBelowTheWatermark cuts a follower's log below its watermark: that takes what is committed, except where everything there is deleted.
+func TestCutBelowTheWatermark(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		w := newWorld(Options{Seed: 1, Trace: true, Without: Names()})
+		w.setUp()
+		w.runUntil(w.now+time.Second, w.check.failed)
+		tp, _, _ := w.longBatch(t)
+		p, _ := w.meta.state.Image().Partition(tp)
+		r := w.brokers[p.Replicas[1]].replica(tp)
+		before := r.at
+		before.HighWatermark, before.LogEnd = r.at.LogEnd+1, r.at.LogEnd+3
+		if deleted {
+			before.LogStart = before.HighWatermark
+		}
+		w.check.turned(r, &before)
+		if found := strings.Contains(w.check.violation, "below its watermark"); found == deleted {
+			t.Errorf("deleted %t: %q", deleted, w.check.violation)
+		}
+	}
+}
+
 // longBatch finds a batch of several records that a partition's followers have.
 func (w *World) longBatch(t *testing.T) (tp cluster.TopicPartition, first, end record.Offset) {
 	t.Helper()
