@@ -301,14 +301,17 @@ func claim(metadata []byte) (generation int32, owned []cluster.TopicPartition) {
 }
 
 // assign gives every partition to a member. A cooperative leader gives nothing to anybody that another one still reads: that one gives it up first,
-// and joins again.
+// and joins again. It takes nothing from a static member, which may be away: when that comes back it has nothing to give up, takes the place that it had without
+// a new generation, and nobody would read what was taken from it until there is one, in Kafka as here.
 func (c *classicMember) assign(members []group.JoinedMember) []group.Assignment {
 	owner := map[cluster.TopicPartition]string{}
 	newest := map[cluster.TopicPartition]int32{}
+	static := map[string]bool{}
 	for _, m := range members {
 		if !c.group.cooperative {
 			break
 		}
+		static[m.MemberID] = m.InstanceID != ""
 		generation, owned := claim(m.Metadata)
 		for _, tp := range owned {
 			if at, ok := newest[tp]; !ok || generation > at {
@@ -326,7 +329,11 @@ func (c *classicMember) assign(members []group.JoinedMember) []group.Assignment 
 	given := map[string][]cluster.TopicPartition{}
 	for i, tp := range c.known {
 		to := order[i%len(order)].MemberID
-		if has := owner[tp]; has == "" || has == to {
+		has := owner[tp]
+		if static[has] {
+			to = has
+		}
+		if has == "" || has == to {
 			given[to] = append(given[to], tp)
 		}
 	}
