@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/controller/placement"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -100,14 +101,13 @@ func electable(img *cluster.Image, tp cluster.TopicPartition, unclean bool, copi
 	change := cluster.PartitionChange{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: p.Replicas[0]}
 	switch {
 	case unclean && p.Leader == cluster.NoBroker:
-		id := fullest(img, p, func(id cluster.BrokerID) (PartitionStatus, bool) {
+		change.Leader, change.Unclean = placement.Forced(p, eligible, func(id cluster.BrokerID) (placement.Copy, bool) {
 			s, ok := copies[replica{tp, id}]
-			return s, ok
+			return placement.Copy{Works: works(s), LastEpoch: s.LastEpoch, LogEnd: s.LogEnd}, ok
 		})
-		if id == cluster.NoBroker {
+		if change.Leader == cluster.NoBroker {
 			return change, cluster.CodeNoEligibleLeader
 		}
-		change.Leader, change.Unclean = id, !p.InISR(id) && !p.InELR(id)
 		return change, cluster.CodeNone
 	case unclean || p.Leader == p.Replicas[0]:
 		return change, cluster.CodeElectionNotNeeded

@@ -1,9 +1,7 @@
 package broker
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -73,33 +71,5 @@ func (b *Broker) statusesOf(ctx context.Context, id cluster.BrokerID, list []clu
 	return a.Statuses
 }
 
-// fullest chooses among the live replicas: one that has not said that its log does not work; among these one that the metadata knows to be complete; then one
-// that has answered, with the newest records, the longest log, the first place in the assignment. NoBroker when nobody is alive.
-func fullest(img *cluster.Image, p *cluster.Partition, status func(cluster.BrokerID) (PartitionStatus, bool)) cluster.BrokerID {
-	live := slices.DeleteFunc(slices.Clone(p.Replicas), func(id cluster.BrokerID) bool { return !eligible(img, id) })
-	if len(live) == 0 {
-		return cluster.NoBroker
-	}
-	return slices.MaxFunc(live, func(x, y cluster.BrokerID) int {
-		sx, okx := status(x)
-		sy, oky := status(y)
-		return cmp.Or(
-			first(!okx || works(sx), !oky || works(sy)),
-			first(p.InISR(x) || p.InELR(x), p.InISR(y) || p.InELR(y)),
-			first(okx, oky), cmp.Compare(sx.LastEpoch, sy.LastEpoch), cmp.Compare(sx.LogEnd, sy.LogEnd))
-	})
-}
-
 // works reports whether a replica has a log that can be served. One that is not there yet has a log end below 0.
 func works(s PartitionStatus) bool { return s.Offline == "" && s.LogEnd >= 0 }
-
-// first compares so that what is true is larger.
-func first(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case x:
-		return 1
-	}
-	return -1
-}
