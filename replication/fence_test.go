@@ -30,6 +30,34 @@ func TestCase142_NoEpochIsLedTwice(t *testing.T) {
 	}
 }
 
+// Case 3: a leader epoch above all that there have been is damage. A replica that is made the leader with it fails, so that another one is elected.
+func TestCase3_AnEpochThatHasNotBeenIsNotLed(t *testing.T) {
+	r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{
+		Epochs: []record.EpochStart{{Epoch: 1 << 16, Start: 0}}, LogEnd: 3, Flushed: 3,
+	})
+	state := &cluster.Partition{Replicas: []cluster.BrokerID{1, 2}, ISR: []cluster.BrokerID{1}, ELR: []cluster.BrokerID{2}, Leader: 1, LeaderEpoch: 4, PartitionEpoch: 7}
+	if e := r.Step(time.Second, &replication.PartitionChanged{State: state}); r.Role() != replication.Offline || e.Offline == nil {
+		t.Errorf("the replica is %s, reported: %v", r.Role(), e.Offline)
+	}
+}
+
+// Case 65, after an unclean election: what was deleted stays deleted, also where that is above everything that the new leader has. Its log begins there.
+func TestCase65_AnUncleanLeaderBeginsWhereRecordsWereDeleted(t *testing.T) {
+	r := replication.New(replication.Config{Partition: partitionKey, Self: 1}, replication.Opened{
+		Epochs: []record.EpochStart{{Epoch: 1, Start: 0}}, LogEnd: 3, Flushed: 3,
+	})
+	state := &cluster.Partition{Replicas: []cluster.BrokerID{1}, ISR: []cluster.BrokerID{1}, Leader: 1, LeaderEpoch: 4, PartitionEpoch: 7, LogStart: 196, UncleanLast: true}
+	e := r.Step(time.Second, &replication.PartitionChanged{State: state})
+	if e.Truncate.To != 196 || !e.Truncate.Reset || e.MoveStart >= 0 || r.LogStart() != 196 || r.LogEnd() != 196 {
+		t.Fatalf("truncated to %+v, start moved to %d, log %d to %d", e.Truncate, e.MoveStart, r.LogStart(), r.LogEnd())
+	}
+	r.Step(time.Second, &replication.Truncated{End: 196})
+	e = r.Step(time.Second, &replication.ProduceRequested{Request: 1, LeaderEpoch: 4, Offsets: 2, Acks: replication.AcksISR, Deadline: time.Hour})
+	if len(e.Append) != 1 || e.Append[0].Base != 196 || e.Append[0].Epoch != 4 {
+		t.Errorf("appends %+v, answers %+v", e.Append, e.Respond)
+	}
+}
+
 // A watermark that a new leader has not learnt yet may lie far below what was acknowledged. Having that much is not enough for the ISR: a follower needs everything
 // that was in the leader's log when its epoch began.
 func TestFollowerJoinsOnlyWithWhatWasThereAtTheElection(t *testing.T) {

@@ -57,6 +57,10 @@ func (r *Replica) awaitFormer(now time.Duration) {
 
 // lead begins to lead.
 func (r *Replica) lead(now time.Duration) {
+	if r.state.LogStart > r.logEnd {
+		// Records were deleted above this log's end, so they were committed and this replica should have them: an unclean election. The deletion stands (case 65).
+		r.cut(r.state.LogStart, true)
+	}
 	r.role = Leader
 	l := &r.leading
 	*l = leading{

@@ -235,6 +235,9 @@ func (r *Replica) changeRole(now time.Duration) {
 	switch leader := r.state.Leader; {
 	case leader == r.config.Self && (r.state.LeaderEpoch > r.epochs.Last() || planted.On(planted.LeadsFormerEpoch)):
 		r.lead(now)
+	case leader == r.config.Self && r.epochs.Last() > r.state.LeaderEpoch:
+		// Nobody has led in the epoch of the last records yet. It lies outside their checksum, and has rotted; another replica may be whole.
+		r.fail(fmt.Errorf("replication: the log of %s has records of leader epoch %d, and the newest is %d", r.config.Partition, r.epochs.Last(), r.state.LeaderEpoch))
 	case leader == r.config.Self:
 		// The log holds this very epoch, written by an earlier life of this broker: somebody may have records of it that were lost here. The
 		// registration of the present life raises the epoch; until then nobody leads (case 142).
@@ -317,13 +320,8 @@ func (r *Replica) flushDone(now time.Duration, in *Flushed) {
 
 // takeLogStart follows a log start that the controller has committed or the leader has moved to.
 func (r *Replica) takeLogStart(start record.Offset) {
-	switch {
-	case start <= r.logEnd:
+	if start <= r.logEnd {
 		r.out.MoveStart = start
-	case r.role == Leader:
-		// Records were deleted above this log's end, so they were committed and this replica should have them: an unclean election. The
-		// deletion stands (case 65).
-		r.cut(start, true)
 	}
 	// A follower that is so far behind is refused by the leader, and then begins anew at the leader's log start.
 }
