@@ -44,7 +44,9 @@ type errand struct {
 	// command says what to propose, by what that broker knows; without one the client asks again later.
 	command func(b *broker) (cluster.Command, bool)
 	// done, if not nil, is told that the command was accepted.
-	done     func()
+	done func()
+	// always says that it goes on when all is healed.
+	always   bool
 	attempts int
 }
 
@@ -62,7 +64,7 @@ func (w *World) run(e *errand) bool {
 // try makes one attempt.
 func (e *errand) try() {
 	w := e.w
-	if e.attempts == errandAttempts || !w.faults {
+	if e.attempts == errandAttempts || !w.faults && !e.always {
 		w.errands--
 		return
 	}

@@ -429,7 +429,7 @@ func (b *broker) Alter(change cluster.ISRChange) {
 
 // Offline implements partition.Outputs.
 func (b *broker) Offline(tp cluster.TopicPartition, reason error) {
-	b.w.note("offline", int64(b.id), b.w.key(tp))
+	b.w.note("offline: "+reason.Error(), int64(b.id), b.w.key(tp))
 	if strings.Contains(reason.Error(), "invariant") {
 		b.w.check.fail("broker %d: %v", b.id, reason)
 	}

@@ -30,7 +30,7 @@ func (c *checker) missing(b *broker, tp cluster.TopicPartition) {
 	c.w.cov.MissingReplicas++
 	c.w.note("missing", int64(b.id), c.w.key(tp))
 	p, ok := c.w.meta.state.Image().Partition(tp)
-	if ok && (p.InISR(b.id) || p.InELR(b.id)) && !c.w.isSpoilt(b) {
+	if ok && (p.InISR(b.id) || p.InELR(b.id)) && !c.w.isSpoilt(b) && !c.w.isTaken(b, tp) {
 		c.fail("I1: broker %d misses the directory of %s, which nobody has taken away", b.id, c.w.named(tp))
 	}
 }

@@ -35,6 +35,8 @@ type ledger struct {
 	latest record.Offset
 	// acked is the end of the newest acknowledged write that anybody has heard of.
 	acked record.Offset
+	// losses are those that an operator has accepted.
+	losses []loss
 }
 
 // slot is one committed record: acknowledged, read, or below a watermark.
@@ -160,8 +162,11 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 	}
 }
 
-// committedBatch notes a batch that is below somebody's watermark.
-func (c *checker) committedBatch(tp cluster.TopicPartition, b record.Batch, who string) {
+// committedBatch notes a batch that is below the watermark of somebody who knows of a leader epoch.
+func (c *checker) committedBatch(tp cluster.TopicPartition, b record.Batch, epoch record.LeaderEpoch, who string) {
+	if c.ledgers[tp].outdated(epoch, b.NextOffset()) {
+		return
+	}
 	sum, at := sumOf(b.Bytes()), b.BaseOffset()
 	for r, err := range b.All(maxDecompress) {
 		if err != nil {
@@ -208,6 +213,7 @@ func (c *checker) applied(before, after *cluster.Image, cmd cluster.Command) {
 // partitionChanged looks at a new state of a partition.
 func (c *checker) partitionChanged(l *ledger, old, now *cluster.Partition) {
 	l.start = max(l.start, now.LogStart)
+	c.losing(l, old, now)
 	if now.LeaderEpoch > old.LeaderEpoch && now.Leader != cluster.NoBroker {
 		c.w.cov.Elections++
 	}

@@ -12,7 +12,7 @@ import (
 // any of them may be elected at any moment. A replica that is down is looked at when it leads (complete).
 func (c *checker) strongISR(tp cluster.TopicPartition, image *cluster.Image, p *cluster.Partition) {
 	topic, ok := image.Topic(tp.Topic)
-	if !ok {
+	if !ok || c.ledgers[tp].undecided() {
 		return
 	}
 	relaxed := image.TopicConfig(topic).FlushPolicy != cluster.FlushAlways

@@ -17,9 +17,10 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	if now.LogEnd < before.LogEnd {
 		c.w.cov.Truncations++
 		c.w.note("truncated", int64(r.b.id), c.w.key(r.tp), int64(before.LogEnd), int64(now.LogEnd))
+		r.seen = min(r.seen, int64(now.LogEnd))
 		// Nothing that can be read goes when the watermark is only where the log starts: an empty log may begin anew inside the batch in which it was to begin,
 		// and one that has taken the log start from the metadata may turn out to be another one below it.
-		if now.LogEnd < before.HighWatermark && before.HighWatermark > before.LogStart {
+		if now.LogEnd < before.HighWatermark && before.HighWatermark > before.LogStart && now.LogEnd < c.ledgers[r.tp].cutBy(now.LeaderEpoch) {
 			c.fail("I2: broker %d cuts %s to %d, below its watermark %d", r.b.id, c.w.named(r.tp), now.LogEnd, before.HighWatermark)
 		}
 	}
@@ -187,13 +188,15 @@ func (c *checker) completeReading(r *replica) {
 		from = end
 	}
 	l := c.ledgers[r.tp]
+	if l.undecided() {
+		c.accept(r, has)
+	}
 	from := min(r.at.LogStart, l.start) // below lies what may be gone
-	for i, want := range l.slots[min(int(from), len(l.slots)):] {
+	for i := range l.slots[min(int(from), len(l.slots)):] {
 		at := from + record.Offset(i)
-		got := has[at]
-		if want.known && (!got.known || got.value != want.value || (want.sum != 0 && got.sum != want.sum)) {
+		if want := &l.slots[at]; !want.agrees(has[at]) {
 			c.fail("I1: leader %d of epoch %d of %s lacks %d at %d: it has %d, and ends at %d",
-				r.b.id, r.at.LeaderEpoch, c.w.named(r.tp), want.value, at, got.value, r.at.LogEnd)
+				r.b.id, r.at.LeaderEpoch, c.w.named(r.tp), want.value, at, has[at].value, r.at.LogEnd)
 			return
 		}
 	}
@@ -205,7 +208,7 @@ func (c *checker) compare(r *replica) {
 		return
 	}
 	r.seen = int64(c.walk(r, max(record.Offset(r.seen), r.at.LogStart), func(b record.Batch) {
-		c.committedBatch(r.tp, b, fmt.Sprintf("broker %d has", r.b.id))
+		c.committedBatch(r.tp, b, r.at.LeaderEpoch, fmt.Sprintf("broker %d has", r.b.id))
 	}))
 }
 
@@ -279,7 +282,7 @@ func (c *checker) finish() {
 			last := map[*producer]int64{}
 			r := c.w.brokers[id].replica(tp)
 			end := c.walk(r, r.at.LogStart, func(b record.Batch) {
-				c.committedBatch(tp, b, fmt.Sprintf("after healing broker %d has", id))
+				c.committedBatch(tp, b, r.at.LeaderEpoch, fmt.Sprintf("after healing broker %d has", id))
 				for r, err := range b.All(maxDecompress) {
 					c.must(err)
 					n := numberOf(r.Value)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -16,8 +17,12 @@ type consumer struct {
 	anyReplica bool // asks followers too
 	position   record.Offset
 	lastEpoch  record.LeaderEpoch // of the last batch read
-	to         route
-	attempt    int
+	// epochs says where, of what was read since the beginning or the last reset, each leader epoch begins.
+	epochs []record.EpochStart
+	// losses is how many losses of the partition it has been told of, or has come past.
+	losses  int
+	to      route
+	attempt int
 	// held reports whether nothing is to be asked for now, and takes what to do once it is; nil for who is never held.
 	held func(again func()) bool
 }
@@ -96,6 +101,12 @@ func (c *consumer) answered(res fetched) {
 	case res.Code == cluster.CodeOffsetOutOfRange && c.position < c.to.ledger().start:
 		c.reset(res.LogStart)
 		return
+	case res.Code == cluster.CodeOffsetOutOfRange && c.hasLost():
+		c.back(res.LogEnd, record.NoEpoch)
+		return
+	case res.Code == cluster.CodeNone && res.Diverged && c.hasLost():
+		c.back(c.parts(res.Divergence))
+		return
 	case res.Code == cluster.CodeOffsetOutOfRange && res.leader:
 		w.check.fail("I1: the leader of %s in epoch %d ends at %d, %d was read", w.named(c.tp), res.asked, res.LogEnd, c.position)
 		return
@@ -116,6 +127,7 @@ func (c *consumer) answered(res fetched) {
 		c.to.refresh()
 		return
 	}
+	c.goesPast(res)
 	w.cov.Reads++
 	w.note("read", w.key(c.tp), int64(c.position), int64(len(res.bytes)))
 	err := record.Split(res.bytes, func(b record.Batch) error {
@@ -128,7 +140,10 @@ func (c *consumer) answered(res fetched) {
 		if b.NextOffset() > res.HighWatermark {
 			w.check.fail("I6: %s: read to %d, the watermark is %d", w.named(c.tp), b.NextOffset(), res.HighWatermark)
 		}
-		w.check.committedBatch(c.tp, b, "a consumer read")
+		w.check.committedBatch(c.tp, b, res.LeaderEpoch, "a consumer read")
+		if len(c.epochs) == 0 || b.LeaderEpoch() > c.epochs[len(c.epochs)-1].Epoch {
+			c.epochs = append(c.epochs, record.EpochStart{Epoch: b.LeaderEpoch(), Start: max(c.position, b.BaseOffset())})
+		}
 		c.position, c.lastEpoch = max(c.position, b.NextOffset()), b.LeaderEpoch()
 		return nil
 	})
@@ -146,7 +161,55 @@ func (c *consumer) reset(start record.Offset) {
 	}
 	w.cov.OutOfRange++
 	w.note("reset", w.key(c.tp), int64(c.position), int64(start))
-	c.position, c.lastEpoch = start, record.NoEpoch
+	c.position, c.lastEpoch, c.epochs = start, record.NoEpoch, nil
+}
+
+// hasLost reports whether something that was read may have been lost since, of which this consumer has not been told.
+func (c *consumer) hasLost() bool { return c.position > c.to.ledger().cutSince(c.losses) }
+
+// parts says where what was read parts from a log that names a divergence, and the last leader epoch that was read before. A consumer that only has a committed offset
+// cannot tell what it has of an epoch that is not there; where nothing says that records are missing it goes on.
+func (c *consumer) parts(d cluster.EpochEnd) (record.Offset, record.LeaderEpoch) {
+	to, last := min(d.End, c.position), record.NoEpoch
+	for _, e := range c.epochs {
+		if e.Epoch > d.Epoch {
+			to = min(to, e.Start)
+		}
+	}
+	for _, e := range c.epochs {
+		if e.Start < to {
+			last = e.Epoch
+		}
+	}
+	return to, last
+}
+
+// back goes to where the log parts from what was read: the rest is lost.
+func (c *consumer) back(to record.Offset, last record.LeaderEpoch) {
+	w := c.l.w
+	if to < c.position {
+		w.cov.LossesTold++
+	}
+	w.note("sent back", w.key(c.tp), int64(c.position), int64(to))
+	kept := slices.IndexFunc(c.epochs, func(e record.EpochStart) bool { return e.Start >= to })
+	if kept >= 0 {
+		c.epochs = c.epochs[:kept]
+	}
+	c.position, c.lastEpoch = to, last
+}
+
+// goesPast checks, before records of a leader are read, that nobody who can be told of a loss goes past it without (case 59).
+func (c *consumer) goesPast(res fetched) {
+	w, l := c.l.w, c.to.ledger()
+	if !res.leader {
+		return
+	}
+	for ; c.losses < len(l.losses) && res.LeaderEpoch >= l.losses[c.losses].epoch; c.losses++ {
+		if x := l.losses[c.losses]; c.position > x.cut && c.lastEpoch != record.NoEpoch && c.lastEpoch < x.epoch {
+			w.check.fail("case 59: a consumer of %s that has read up to %d of epoch %d is given more by the leader of epoch %d, and was not told that everything from %d on is lost",
+				w.named(c.tp), c.position, c.lastEpoch, res.LeaderEpoch, x.cut)
+		}
+	}
 }
 
 // sound is the client's check of what it has received.
@@ -196,7 +259,7 @@ func (a *asker) ask() {
 	if w.chance(40) {
 		a.to.refresh()
 	}
-	attempt, floor := a.attempt, a.to.ledger().latest
+	attempt, floor, losses := a.attempt, a.to.ledger().latest, len(a.to.ledger().losses)
 	b, epoch := a.to.leader, a.to.epoch
 	failed := func() {
 		if a.attempt == attempt {
@@ -215,6 +278,9 @@ func (a *asker) ask() {
 			if res.Code != cluster.CodeNone || a.to.ended() {
 				failed()
 				return
+			}
+			if len(a.to.ledger().losses) > losses {
+				return // before or after it: nobody knows
 			}
 			w.cov.Latest++
 			w.note("latest", w.key(tp), int64(res.Offset))

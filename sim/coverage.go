@@ -59,6 +59,13 @@ type Coverage struct {
 	Repairs         int
 	ClockJumps      int
 
+	// Losses that an operator accepts.
+	LostCopies       int // partitions that lost every complete copy
+	UncleanElections int // that were forced
+	RecordsLost      int // by them, of those known to be committed
+	LossesTold       int // readers that were sent back
+	ProducersRenewed int // that were told of a gap, and went on as others
+
 	GroupRequests       int
 	Joins               int // members that got a place in their group
 	Generations         int

@@ -31,6 +31,8 @@ type faultKind struct {
 	do   func(w *World, b *broker)
 	// admin says that it is no fault but a wish of an administrator, which comes at a pace of its own.
 	admin bool
+	// apart kinds draw their weight from a source of their own: histories without them are what they were before there were any. They are the last.
+	apart bool
 }
 
 // faultKinds lists what can go wrong. A new one goes to the end of its list, so that the lists keep their order.
@@ -58,7 +60,7 @@ func faultKinds() []faultKind {
 			}
 		}},
 		{name: "power-cut-while-flushing", rare: true, do: func(w *World, _ *broker) { w.cutWhileFlushing() }},
-	}, slices.Concat(groupFaults(), adminKinds(), diskFaults(), clockFaults(), metaFaults())...)
+	}, slices.Concat(groupFaults(), adminKinds(), diskFaults(), clockFaults(), metaFaults(), uncleanFaults())...)
 }
 
 // drawMixture chooses a mixture.
@@ -74,18 +76,25 @@ func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 		m.founders--
 	}
 	m.topics = drawTopics(s, &m, opts)
-	for i := range m.weights {
+	usual := slices.IndexFunc(kinds, func(k faultKind) bool { return k.apart })
+	for i := range usual {
 		if s.chance(600) {
 			m.weights[i] = 1 + s.rng.IntN(10)
 		}
 	}
-	m.weights[s.rng.IntN(len(kinds))] += 5
+	m.weights[s.rng.IntN(usual)] += 5
 	if s.chance(750) {
 		m.adminEvery = s.between(300*time.Millisecond, 2*time.Second)
 	}
 	for i, kind := range kinds {
 		if kind.rare {
 			m.weights[i] = (m.weights[i] + 2) / 3
+		}
+	}
+	apart := rand.New(rand.NewPCG(opts.Seed, 1<<62))
+	for i := usual; i < len(kinds); i++ {
+		if apart.IntN(1000) < 300 {
+			m.weights[i] = 2 + apart.IntN(6)
 		}
 	}
 	for range m.brokers {

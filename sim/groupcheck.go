@@ -307,7 +307,7 @@ func (c *groupChecker) batch(records []cluster.GroupRecord, image *cluster.Image
 }
 
 // committed takes a committed offset: it must be what a client has sent, once, and not been told to have failed, in the place that it had in the
-// group then, and it goes forward.
+// group then, and it goes forward, unless records were lost: who was told goes back, at most to where they were.
 func (c *groupChecker) committed(l *groupLedger, r cluster.OffsetCommitted) {
 	number, _ := strconv.Atoi(r.Committed.Metadata)
 	if number <= 0 || number >= len(c.commits) {
@@ -327,7 +327,7 @@ func (c *groupChecker) committed(l *groupLedger, r cluster.OffsetCommitted) {
 		c.w.check.fail("case 79: commit %d of group %s was refused with %s, and comes into the log", number, r.Group, req.refused)
 	case !l.admits(req):
 		c.w.check.fail("case 79: commit %d of group %s is accepted for member %q at epoch %d; the group is %+v", number, r.Group, req.in.MemberID, req.in.Epoch, l.state)
-	case req.in.MemberID != "" && r.Committed.Offset < o.newest().offset:
+	case req.in.MemberID != "" && r.Committed.Offset < o.newest().offset && r.Committed.Offset < c.w.check.ledgers[r.Partition].cutSince(0):
 		c.w.check.fail("case 89: commit %d of group %s moves partition %d from %d back to %d", number, r.Group, r.Partition.Partition, o.newest().offset, r.Committed.Offset)
 	}
 	o.versions = append(o.versions, offsetVersion{commit: number, offset: r.Committed.Offset, atMs: r.Committed.CommittedMs})

@@ -36,10 +36,12 @@ type connection struct {
 // newPipeline makes a producer; some are near the end of the sequence numbers (case 71).
 func (l *workload) newPipeline(tp cluster.TopicPartition) *pipeline {
 	l.nextPID++
-	p := &pipeline{producer: producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp)}, depth: 2 + l.w.rng.IntN(maxInFlight-1)}
+	p := &pipeline{producer: producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp), losses: len(l.w.check.ledgers[tp].losses)},
+		depth: 2 + l.w.rng.IntN(maxInFlight-1)}
 	if l.w.chance(300) {
 		p.seq = record.Sequence(math.MaxInt32 - l.w.rng.Int32N(60))
 	}
+	l.pipelines = append(l.pipelines, p)
 	return p
 }
 
@@ -52,14 +54,14 @@ func (p *pipeline) start() {
 // next adds a batch, unless enough are in flight, and schedules the next.
 func (p *pipeline) next() {
 	w := p.l.w
-	if p.l.stopping || p.to.ended() {
+	if p.l.stopping || p.over || p.to.ended() {
 		return
 	}
 	w.after(w.between(time.Millisecond, 40*time.Millisecond), p.next)
 	if p.conn == nil || len(p.ops) >= p.depth {
 		return
 	}
-	op := &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked}
+	op := &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: len(p.to.ledger().losses)}
 	op.first = w.check.newValues(&p.producer, op.count)
 	op.batch = p.encode(op, p.seq)
 	was := p.seq
@@ -171,7 +173,7 @@ func (p *pipeline) answeredOn(conn *connection, op *operation, res partition.Pro
 		return
 	}
 	w.note("pipelined", int64(p.pid), w.key(p.tp), op.first, int64(res.Code), int64(res.BaseOffset))
-	deleted := res.Code == cluster.CodeDuplicateSequence && at == 0 && p.to.ledger().start > op.floor // it was stored, and trimmed since
+	deleted := res.Code == cluster.CodeDuplicateSequence && at == 0 && p.to.ledger().start > op.bound(p.to.ledger()) // it was stored, and trimmed since
 	if res.Code == cluster.CodeNone || deleted {
 		if !deleted {
 			p.op = op
@@ -180,6 +182,13 @@ func (p *pipeline) answeredOn(conn *connection, op *operation, res partition.Pro
 		}
 		p.to.ledger().inFlight--
 		p.ops = slices.Delete(p.ops, at, at+1)
+		return
+	}
+	if at == 0 && p.gap(res.Code) {
+		p.over, p.conn = true, nil
+		p.to.ledger().inFlight -= len(p.ops)
+		p.ops = nil
+		p.l.newPipeline(p.tp).start()
 		return
 	}
 	if !retriable(res.Code) && at == 0 {

@@ -150,6 +150,7 @@ func (b *broker) create(tp cluster.TopicPartition, image *cluster.Image) {
 		b.damaged = append(b.damaged, tp)
 		return
 	}
+	b.w.begunAnew(b, tp)
 	r.inform(image)
 }
 

@@ -32,7 +32,7 @@ type spoiled struct {
 // mayTake reports whether a fault may take what b's disk holds: no other disk is in trouble, and every partition that b holds survives it. An errand that is
 // under way could change that, so there is none.
 func (w *World) mayTake(b *broker) bool {
-	return w.spoilt == nil && w.errands == 0 && w.retiring == nil && b.disk.swapped == nil && !w.troubled(b) && w.dispensable(b)
+	return w.spoilt == nil && w.bereft == nil && w.errands == 0 && w.retiring == nil && b.disk.swapped == nil && !w.troubled(b) && w.dispensable(b)
 }
 
 // dispensable reports whether every partition that b holds survives without it: somebody else is on record as complete, and stays so whatever happens to
@@ -80,8 +80,10 @@ func (w *World) spoil(b *broker, live bool) {
 	w.after(w.between(time.Second, 4*time.Second), w.operate)
 }
 
-// fragile reports whether the metadata does not know yet what has become of a disk: what is created, or placed elsewhere, now could count on it.
-func (w *World) fragile() bool { return w.spoilt != nil && !w.spoilt.back }
+// fragile reports whether the metadata does not know yet what has become of a disk, or of a partition: what is created, or placed elsewhere, now could count on it.
+func (w *World) fragile() bool {
+	return w.spoilt != nil && !w.spoilt.back || w.bereft != nil && !w.bereft.elected
+}
 
 // isSpoilt reports whether b's disk is not to be trusted.
 func (w *World) isSpoilt(b *broker) bool { return w.spoilt != nil && w.spoilt.b == b }
@@ -204,8 +206,12 @@ func (w *World) healDisk(b *broker) {
 
 // repairAll lets the operator finish.
 func (w *World) repairAll() {
-	w.runUntil(w.now+repairLimit, func() bool { return w.check.failed() || w.spoilt == nil })
-	if !w.check.failed() && w.spoilt != nil {
+	w.runUntil(w.now+repairLimit, func() bool { return w.check.failed() || w.spoilt == nil && w.bereft == nil })
+	switch {
+	case w.check.failed():
+	case w.spoilt != nil:
 		w.check.fail("I11: %s after healing broker %d, whose disk was spoilt, is not whole: %s", repairLimit, w.spoilt.b.id, w.unwhole(w.spoilt.b))
+	case w.bereft != nil:
+		w.check.fail("I11: %s after healing %s", repairLimit, w.unforced())
 	}
 }

@@ -46,23 +46,17 @@ func newWorkload(w *World) *workload {
 func (l *workload) attend(tp cluster.TopicPartition) {
 	w := l.w
 	start := func(what func()) { w.after(w.between(0, 100*time.Millisecond), what) }
-	add := func(p *producer) {
-		p.l, p.node, p.tp, p.to = l, l.client(), tp, l.route(tp)
-		l.producers = append(l.producers, p)
-		start(p.next)
-	}
 	for i := range producersEach {
 		if i > 0 && w.chance(500) && !w.opts.without(partPipelines) {
-			p := l.newPipeline(tp)
-			l.pipelines = append(l.pipelines, p)
-			start(p.start)
+			start(l.newPipeline(tp).start)
 			continue
 		}
-		l.nextPID++
-		add(&producer{pid: l.nextPID, acks: partition.AcksISR})
+		start(l.newProducer(tp).next)
 	}
 	if !w.opts.without(partCareless) {
-		add(&producer{careless: true})
+		p := &producer{careless: true}
+		l.add(p, tp)
+		start(p.next)
 	}
 	for i, part := range []string{partConsumers, partFollowers} {
 		if w.opts.without(part) {
@@ -79,6 +73,20 @@ func (l *workload) attend(tp cluster.TopicPartition) {
 		a := &asker{l: l, node: l.client(), to: l.route(tp)}
 		start(a.ask)
 	}
+}
+
+// newProducer makes an idempotent producer with one batch in flight.
+func (l *workload) newProducer(tp cluster.TopicPartition) *producer {
+	l.nextPID++
+	p := &producer{pid: l.nextPID, acks: partition.AcksISR, losses: len(l.w.check.ledgers[tp].losses)}
+	l.add(p, tp)
+	return p
+}
+
+// add takes a producer in.
+func (l *workload) add(p *producer, tp cluster.TopicPartition) {
+	p.l, p.node, p.tp, p.to = l, l.client(), tp, l.route(tp)
+	l.producers = append(l.producers, p)
 }
 
 func (l *workload) client() node {
@@ -119,7 +127,7 @@ func (l *workload) behind() string {
 			continue
 		}
 		p, _ := l.w.meta.state.Image().Partition(c.tp)
-		if r := l.w.brokers[p.Leader].replica(c.tp); c.position < r.at.HighWatermark {
+		if r := l.w.brokers[p.Leader].replica(c.tp); c.position != r.at.HighWatermark {
 			return fmt.Sprintf("a consumer of %s is at %d of %d", l.w.named(c.tp), c.position, r.at.HighWatermark)
 		}
 	}
@@ -186,26 +194,32 @@ type producer struct {
 	to       route
 	op       *operation
 	last     string // what the newest answer was
+	losses   int    // of the partition, before it began
+	over     bool   // another one has taken its place
 }
 
 // operation is one batch until its fate is known.
 type operation struct {
 	first, count int64 // of its values
 	batch        []byte
-	floor        record.Offset // what was acknowledged before it was first sent lies below it
+	floor        record.Offset // what was acknowledged before it was first sent lies below it, as far as that was not lost since
+	losses       int           // of the partition, until then
 	attempts     int
 }
 
+// bound is below where nothing lies that was acknowledged before, and was not lost since.
+func (o *operation) bound(l *ledger) record.Offset { return min(o.floor, l.cutSince(o.losses)) }
+
 // next makes a batch and sends it.
 func (p *producer) next() {
-	if p.l.stopping || p.to.ended() {
+	if p.l.stopping || p.over || p.to.ended() {
 		return
 	}
 	w := p.l.w
 	if p.careless {
 		p.acks = partition.Acks(w.rng.IntN(3))
 	}
-	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked}
+	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: len(p.to.ledger().losses)}
 	p.op.first = w.check.newValues(p, p.op.count)
 	p.op.batch = p.encode(p.op, p.seq)
 	p.to.ledger().inFlight++
@@ -300,10 +314,23 @@ func (p *producer) answered(res partition.ProduceResult) {
 			w.check.refused(op.first, op.count)
 		}
 		p.again()
+	case p.gap(res.Code):
+		p.over = true
+		p.done()
+		p.l.newProducer(p.tp).next()
 	default:
 		// With one batch in flight, and every earlier one acknowledged, a gap or an unknown producer means that something acknowledged is gone.
 		w.check.fail("I1: producer %d of %s is answered %s for sequence %d", p.pid, w.named(p.tp), res.Code, p.seq)
 	}
+}
+
+// gap reports whether a producer is told that something before a batch is missing, and is right to go on as another one: records of it may have been lost.
+func (p *producer) gap(code cluster.Code) bool {
+	if code != cluster.CodeOutOfOrderSequence || len(p.to.ledger().losses) == p.losses {
+		return false
+	}
+	p.l.w.cov.ProducersRenewed++
+	return true
 }
 
 // retriable reports whether a client asks again after that answer.
@@ -323,12 +350,15 @@ func (p *producer) acknowledged(base record.Offset, epoch record.LeaderEpoch) {
 	}
 	w.cov.Acknowledged++
 	p.to.epoch = max(p.to.epoch, epoch) // metadata of a former leader comes too late from here on
-	if base < op.floor {
-		w.check.fail("I3: %d of %s is at %d, below %d that was acknowledged before it was sent", op.first, w.named(p.tp), base, op.floor)
+	l, end := p.to.ledger(), base+record.Offset(op.count)
+	if l.outdated(epoch, end) {
+		return // it was lost on the way of the answer
+	}
+	if floor := op.bound(l); base < floor {
+		w.check.fail("I3: %d of %s is at %d, below %d that was acknowledged before it was sent", op.first, w.named(p.tp), base, floor)
 	}
 	w.check.acknowledged(p.tp, base, op.first, op.count)
-	end := base + record.Offset(op.count)
-	p.to.ledger().acked = max(p.to.ledger().acked, end)
+	l.acked = max(l.acked, end)
 }
 
 // produce is a broker's door for a batch. A broker without the replica does not lead it.

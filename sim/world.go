@@ -70,6 +70,7 @@ type World struct {
 	// spoilt is whose disk is not to be trusted, nil for nobody's; directories is how many data directories were begun, movedAway how many of replicas were
 	// moved away.
 	spoilt      *spoiled
+	bereft      *bereft // nil for none
 	directories int
 	movedAway   int
 	// wallLow is how far behind the truth a wall clock has ever been, as a negative time.

@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
+)
+
+// loss is what a forced election has taken from a partition: everything that was known from cut on, which the elected replica lacks (case 59).
+type loss struct {
+	// epoch is the leader epoch that began with it.
+	epoch record.LeaderEpoch
+	// cut is the first offset at which the elected replica has not what was committed, or its end; -1 until it leads.
+	cut record.Offset
+}
+
+// losing notes that an election was forced in which records may be lost. Only who has nothing else left may do that.
+func (c *checker) losing(l *ledger, old, now *cluster.Partition) {
+	if !now.UncleanLast || now.LeaderEpoch == old.LeaderEpoch || !c.w.hopeless(l.tp, old) {
+		return
+	}
+	c.w.bereft.elected = true
+	c.w.cov.UncleanElections++
+	l.losses = append(l.losses, loss{epoch: now.LeaderEpoch, cut: -1})
+}
+
+// undecided reports whether an election was forced of which it is not known yet what it has taken.
+func (l *ledger) undecided() bool { return len(l.losses) > 0 && l.losses[len(l.losses)-1].cut < 0 }
+
+// accept makes what a leader has what is committed, after an election that was forced: has is its log. Whatever it lacks is lost, and may come again.
+func (c *checker) accept(r *replica, has map[record.Offset]slot) {
+	l := c.ledgers[r.tp]
+	at := r.at.LogEnd
+	for o := r.at.LogStart; o < min(record.Offset(len(l.slots)), at); o++ {
+		if !l.slots[o].agrees(has[o]) {
+			at = o
+		}
+	}
+	lost := 0
+	for o := at; int(o) < len(l.slots); o++ {
+		s := &l.slots[o]
+		if s.known && o >= l.start {
+			lost++
+		}
+		if v := &c.values[s.value]; s.known && v.at == o {
+			v.placed = false
+		}
+	}
+	c.w.cov.RecordsLost += lost
+	c.w.note("lost", c.w.key(r.tp), int64(at), int64(lost))
+	l.slots = l.slots[:min(int(at), len(l.slots))]
+	for i := range l.losses {
+		if l.losses[i].cut < 0 {
+			l.losses[i].cut = at
+		}
+	}
+	l.start = max(r.told.LogStart, min(l.start, at))
+	l.latest, l.acked = min(l.latest, at), min(l.acked, at)
+}
+
+// agrees reports whether what a log has at an offset is what is known to be committed there, as far as that is known.
+func (s *slot) agrees(got slot) bool {
+	return !s.known || got.known && got.value == s.value && (s.sum == 0 || got.sum == s.sum)
+}
+
+// outdated reports whether what somebody says, who speaks as of a leader epoch, of records up to end is from before a loss that has taken them.
+func (l *ledger) outdated(epoch record.LeaderEpoch, end record.Offset) bool {
+	for _, x := range l.losses {
+		if epoch < x.epoch && x.cut >= 0 && end > x.cut {
+			return true
+		}
+	}
+	return false
+}
+
+// cutSince is below where nothing was lost since there were so many losses.
+func (l *ledger) cutSince(losses int) record.Offset {
+	cut := record.Offset(math.MaxInt64)
+	for _, x := range l.losses[losses:] {
+		cut = min(cut, x.cut)
+	}
+	return cut
+}
+
+// cutBy is below where nobody who knows a leader epoch may have cut committed records off.
+func (l *ledger) cutBy(epoch record.LeaderEpoch) record.Offset {
+	cut := record.Offset(math.MaxInt64)
+	for _, x := range l.losses {
+		if x.epoch <= epoch && x.cut >= 0 {
+			cut = min(cut, x.cut)
+		}
+	}
+	return cut
+}
