@@ -162,9 +162,17 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 	}
 }
 
-// committedBatch notes a batch that is below the watermark of somebody who knows of a leader epoch.
-func (c *checker) committedBatch(tp cluster.TopicPartition, b record.Batch, epoch record.LeaderEpoch, who string) {
-	if c.ledgers[tp].outdated(epoch, b.NextOffset()) {
+// witness is who has a batch below its watermark: as a leader or not, and up to which leader epoch it knows the partition.
+type witness struct {
+	who   string
+	epoch record.LeaderEpoch
+	leads bool
+}
+
+// committedBatch notes a batch that is below somebody's watermark.
+func (c *checker) committedBatch(tp cluster.TopicPartition, b record.Batch, from witness) {
+	l, who := c.ledgers[tp], from.who
+	if l.outdated(from.epoch, b.NextOffset()) || !from.leads && l.forgotten(b) {
 		return
 	}
 	sum, at := sumOf(b.Bytes()), b.BaseOffset()

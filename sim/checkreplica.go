@@ -208,7 +208,7 @@ func (c *checker) compare(r *replica) {
 		return
 	}
 	r.seen = int64(c.walk(r, max(record.Offset(r.seen), r.at.LogStart), func(b record.Batch) {
-		c.committedBatch(r.tp, b, r.at.LeaderEpoch, fmt.Sprintf("broker %d has", r.b.id))
+		c.committedBatch(r.tp, b, witness{fmt.Sprintf("broker %d has", r.b.id), r.at.LeaderEpoch, r.at.Role == partition.RoleLeader})
 	}))
 }
 
@@ -282,7 +282,7 @@ func (c *checker) finish() {
 			last := map[*producer]int64{}
 			r := c.w.brokers[id].replica(tp)
 			end := c.walk(r, r.at.LogStart, func(b record.Batch) {
-				c.committedBatch(tp, b, r.at.LeaderEpoch, fmt.Sprintf("after healing broker %d has", id))
+				c.committedBatch(tp, b, witness{fmt.Sprintf("after healing broker %d has", id), r.at.LeaderEpoch, true})
 				for r, err := range b.All(maxDecompress) {
 					c.must(err)
 					n := numberOf(r.Value)

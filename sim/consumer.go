@@ -140,7 +140,7 @@ func (c *consumer) answered(res fetched) {
 		if b.NextOffset() > res.HighWatermark {
 			w.check.fail("I6: %s: read to %d, the watermark is %d", w.named(c.tp), b.NextOffset(), res.HighWatermark)
 		}
-		w.check.committedBatch(c.tp, b, res.LeaderEpoch, "a consumer read")
+		w.check.committedBatch(c.tp, b, witness{"a consumer read", res.LeaderEpoch, res.leader})
 		if len(c.epochs) == 0 || b.LeaderEpoch() > c.epochs[len(c.epochs)-1].Epoch {
 			c.epochs = append(c.epochs, record.EpochStart{Epoch: b.LeaderEpoch(), Start: max(c.position, b.BaseOffset())})
 		}

@@ -13,6 +13,8 @@ type loss struct {
 	epoch record.LeaderEpoch
 	// cut is the first offset at which the elected replica has not what was committed, or its end; -1 until it leads.
 	cut record.Offset
+	// has is what the elected replica had from there on, by offset: the sums of batches.
+	has map[record.Offset]uint64
 }
 
 // losing notes that an election was forced in which records may be lost. Only who has nothing else left may do that.
@@ -32,31 +34,53 @@ func (l *ledger) undecided() bool { return len(l.losses) > 0 && l.losses[len(l.l
 func (c *checker) accept(r *replica, has map[record.Offset]slot) {
 	l := c.ledgers[r.tp]
 	at := r.at.LogEnd
-	for o := r.at.LogStart; o < min(record.Offset(len(l.slots)), at); o++ {
-		if !l.slots[o].agrees(has[o]) {
-			at = o
+	for o := range min(record.Offset(len(l.slots)), at) {
+		got, there := has[o]
+		switch {
+		case l.slots[o].agrees(got):
+		case o >= r.at.LogStart:
+			at = min(at, o)
+		case there: // of the batch in which the log starts
+			c.displace(l, o)
 		}
 	}
 	lost := 0
 	for o := at; int(o) < len(l.slots); o++ {
-		s := &l.slots[o]
-		if s.known && o >= l.start {
+		if l.slots[o].known && o >= l.start {
 			lost++
 		}
-		if v := &c.values[s.value]; s.known && v.at == o {
-			v.placed = false
-		}
+		c.displace(l, o)
 	}
 	c.w.cov.RecordsLost += lost
 	c.w.note("lost", c.w.key(r.tp), int64(at), int64(lost))
 	l.slots = l.slots[:min(int(at), len(l.slots))]
 	for i := range l.losses {
 		if l.losses[i].cut < 0 {
-			l.losses[i].cut = at
+			l.losses[i].cut, l.losses[i].has = at, sumsFrom(has, at)
 		}
 	}
 	l.start = max(r.told.LogStart, min(l.start, at))
 	l.latest, l.acked = min(l.latest, at), min(l.acked, at)
+}
+
+// displace takes back that something is known to be committed at an offset.
+func (c *checker) displace(l *ledger, at record.Offset) {
+	s := &l.slots[at]
+	if v := &c.values[s.value]; s.known && v.at == at {
+		v.placed = false
+	}
+	*s = slot{}
+}
+
+// sumsFrom is what a log has from an offset on.
+func sumsFrom(has map[record.Offset]slot, from record.Offset) map[record.Offset]uint64 {
+	out := map[record.Offset]uint64{}
+	for at, s := range has { // the order does not matter
+		if at >= from {
+			out[at] = s.sum
+		}
+	}
+	return out
 }
 
 // agrees reports whether what a log has at an offset is what is known to be committed there, as far as that is known.
@@ -68,6 +92,17 @@ func (s *slot) agrees(got slot) bool {
 func (l *ledger) outdated(epoch record.LeaderEpoch, end record.Offset) bool {
 	for _, x := range l.losses {
 		if epoch < x.epoch && x.cut >= 0 && end > x.cut {
+			return true
+		}
+	}
+	return false
+}
+
+// forgotten reports whether a batch that a follower has is one that a loss has taken: until it has heard from the new leader where their logs part, it gives that to
+// who reads from followers.
+func (l *ledger) forgotten(b record.Batch) bool {
+	for _, x := range l.losses {
+		if last := b.NextOffset() - 1; b.LeaderEpoch() < x.epoch && x.cut >= 0 && last >= x.cut && x.has[last] != sumOf(b.Bytes()) {
 			return true
 		}
 	}
