@@ -56,6 +56,7 @@ type partConsumer struct {
 	resolved  bool
 	fetch     int64 // next offset to fetch
 	lastEpoch int32 // leader epoch of the last fetched batch, -1 unknown
+	lineage   lineage
 	position  int64 // next offset to deliver
 	processed int64 // next offset after what is processed
 	stored    int64 // last offset committed by this member
@@ -337,7 +338,7 @@ func (k *Consumer) seek(p *partConsumer, offset int64) {
 	if p.processed < 0 {
 		p.processed = offset
 	}
-	p.lastEpoch = -1
+	p.lastEpoch, p.lineage = -1, nil
 	if p.stream != nil {
 		p.stream.stale = true
 	}

@@ -263,11 +263,12 @@ func (s *fetchStream) take(ctx context.Context, f *grpcframe.Fetched) error {
 	p.failures = 0
 	p.start = FromOffset(p.fetch) // it was in range: from now on the reset policy applies
 	p.watermark = f.HighWatermark
+	from, epochs := p.fetch, p.lineage
 	k.mu.Unlock()
 	if f.Batches == nil {
 		return nil
 	}
-	next, epoch, err := lastBatch(*f.Batches)
+	next, epochs, err := fetched(*f.Batches, from, epochs)
 	if err != nil {
 		return err
 	}
@@ -279,21 +280,42 @@ func (s *fetchStream) take(ctx context.Context, f *grpcframe.Fetched) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if p.stream == s && p.gen == gen {
-		p.fetch, p.lastEpoch = next, epoch
+		p.fetch, p.lastEpoch, p.lineage = next, epochs[len(epochs)-1].epoch, epochs
 	}
 	return nil
 }
 
-// lastBatch returns the end of a stretch and the epoch of its last batch.
-func lastBatch(b []byte) (next int64, epoch int32, err error) {
+// fetched returns the end of a stretch that was asked for from an offset on, and the lineage with it.
+func fetched(b []byte, from int64, known lineage) (next int64, epochs lineage, err error) {
+	epochs = known
 	err = record.Split(b, func(batch record.Batch) error {
-		next, epoch = int64(batch.NextOffset()), int32(batch.LeaderEpoch())
+		next, epochs = int64(batch.NextOffset()), epochs.with(int32(batch.LeaderEpoch()), max(from, int64(batch.BaseOffset())))
 		return nil
 	})
-	if err != nil {
-		return 0, 0, fmt.Errorf("%w: %w", ErrCorruptBatch, err)
+	if err == nil && next == 0 {
+		err = errors.New("no batch")
 	}
-	return next, epoch, nil
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", ErrCorruptBatch, err)
+	}
+	return next, epochs, nil
+}
+
+// diverged goes back to where a leader's log parts from what was read, and returns the loss if anything of that was delivered. mu is held.
+func (k *Consumer) diverged(p *partConsumer, d *moldauv1.EpochEnd) error {
+	to, last := p.lineage.parts(d, p.fetch)
+	if to >= p.fetch { // of a position that others have committed it is not known what lies before it
+		p.lastEpoch = -1
+		return nil
+	}
+	loss := &DataLossError{Topic: p.tp.Topic, Partition: p.tp.Partition, Position: p.fetch, End: to}
+	kept, lost := p.lineage.before(to), p.position > to
+	k.seek(p, to)
+	p.lineage, p.lastEpoch = kept, last
+	if !lost {
+		return nil
+	}
+	return loss
 }
 
 // refused handles a partition that the stream serves no more, and returns what Poll shall be told. mu is held.
@@ -303,17 +325,7 @@ func (s *fetchStream) refused(p *partConsumer, e *Error, d *moldauv1.EpochEnd) e
 	s.left--
 	k.nudge()
 	if d != nil {
-		loss := &DataLossError{Topic: p.tp.Topic, Partition: p.tp.Partition, Position: p.fetch, End: d.GetEndOffset()}
-		if d.GetEndOffset() >= p.fetch { // the logs differ in an epoch, but not in what was read
-			p.lastEpoch = -1
-			return nil
-		}
-		lost := p.position > d.GetEndOffset()
-		k.seek(p, d.GetEndOffset())
-		if !lost {
-			return nil
-		}
-		return loss
+		return k.diverged(p, d)
 	}
 	switch e.Code {
 	case moldauv1.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE:
@@ -362,6 +374,6 @@ func (k *Consumer) outOfRange(p *partConsumer, e *Error) error {
 		return fmt.Errorf("%w: %s-%d at %d: %w", ErrNoOffset, p.tp.Topic, p.tp.Partition, p.fetch, e)
 	}
 	k.lastGen++
-	p.gen, p.resolved, p.lastEpoch = k.lastGen, false, -1
+	p.gen, p.resolved, p.lastEpoch, p.lineage = k.lastGen, false, -1, nil
 	return nil
 }
