@@ -201,6 +201,7 @@ func (m *Manager) adopt(o opening) *Runner {
 	r.reader.lease, r.reader.log, r.reader.damage = m.leased, o.log, r.damaged
 	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
 	if o.log != nil {
+		p.Begin(m.options.Clock.Now(), m.options.Clock.WallMs())
 		if err := p.loadProducers(); err != nil {
 			p.broken = err
 		}

@@ -186,6 +186,23 @@ func TestCase70_ForgottenProducerIsLetIn(t *testing.T) {
 	k.checkValues("a", "b")
 }
 
+// A producer writes what happened two days ago, and the broker stops right after that. What it remembers of the producer then is as young as its start.
+func TestCase70_OldTimestampsOutliveAStart(t *testing.T) {
+	mem := vfs.NewMem()
+	k := newKit(t, mem)
+	k.topic(1, 1)
+	k.clock.pass(5 * DefaultProducerExpiry)
+	k.manager.Contact(k.clock.Now() + 1e12)
+	batch := sent{id: 9, seq: 0, ts: k.clock.WallMs() - 2*DefaultProducerExpiry.Milliseconds(), values: []string{"a"}}.bytes(t)
+	k.checkProduced(k.produce(batch, AcksISR), cluster.CodeNone, 0)
+	k.restart(mem.CrashClone())
+	k.elect(1)
+	k.manager.Contact(k.clock.Now() + 1e12)
+	k.runner().put(message{kind: kindMaintain}, 0)
+	k.checkProduced(k.produce(batch, AcksISR), cluster.CodeNone, 0)
+	k.checkValues("a")
+}
+
 func TestCase71_SequenceWraps(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	k.topic(1, 1)

@@ -31,7 +31,8 @@ func (p *Partition) loadProducers() error {
 	return p.replay(max(at, p.log.Start()))
 }
 
-// replay applies the batches from an offset on. Their time of append is not known, so the newest timestamp stands for it.
+// replay applies the batches from an offset on. Their time of append is not known; their timestamps are the clients', who may say anything. So the present stands
+// for it: a producer is remembered longer for a restart, and never forgotten too early.
 func (p *Partition) replay(from record.Offset) error {
 	var buf []byte
 	for v := p.log.View(); from < v.End(); {
@@ -48,7 +49,7 @@ func (p *Partition) replay(from record.Offset) error {
 		if err == nil {
 			err = record.Split(buf, func(b record.Batch) error {
 				if b.NextOffset() > from { // also of one that the log start lies in
-					p.producers.apply(b.Head, max(b.MaxTimestamp(), 0))
+					p.producers.apply(b.Head, p.wallMs)
 				}
 				from = max(from, b.NextOffset())
 				return nil

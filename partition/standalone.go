@@ -120,6 +120,7 @@ func (o *Opener) Open(tp cluster.TopicPartition, id segment.Identity) (*Standalo
 	s.reader.log = log
 	s.reader.lease = func() bool { return o.options.Clock.Now() < o.env.lease() }
 	s.Partition = newPartition(o.env, tp, id.Topic, log, nil, &s.reader)
+	s.Begin(o.options.Clock.Now(), o.options.Clock.WallMs())
 	if err := s.loadProducers(); err != nil {
 		log.Abandon()
 		return nil, err
