@@ -133,7 +133,7 @@ func (b *broker) start() {
 	}
 	var err error
 	b.opener, err = partition.NewOpener(partition.Options{FS: b.fs, Root: dataRoot, Broker: b.id, Directory: b.dir, Outputs: b, Clock: b,
-		Meter: b.w.meters, LagMax: b.w.mix.lagMax, FlightInputs: -1}, func() time.Duration { return b.lease })
+		Meter: b.w.meters, LagMax: b.w.mix.lagMax, ProducerExpiry: b.w.mix.expiry, FlightInputs: -1}, func() time.Duration { return b.lease })
 	b.w.check.must(err)
 	b.groups = newGroupShell(b)
 	b.planner = partition.NewPlanner(b.id, b.dir)

@@ -290,7 +290,7 @@ func (c *checker) finish() {
 						return // reported already
 					}
 					who := c.values[n].producer
-					if n <= last[who] {
+					if n <= last[who] && !c.values[n].forgotten {
 						c.fail("I3: on broker %d %d of %s comes after %d of the same producer", id, n, c.w.named(tp), last[who])
 					}
 					last[who] = n

@@ -29,6 +29,9 @@ func drawClock(w *World) clock {
 	if w.opts.without(partClocks) {
 		return clock{}
 	}
+	if w.mix.expiry > 0 {
+		c.skew = 0
+	}
 	return c
 }
 
@@ -52,6 +55,9 @@ func clockFaults() []faultKind {
 
 // jumpClock sets a wall clock, forth or back, by seconds or by much more.
 func (w *World) jumpClock(b *broker) {
+	if w.mix.expiry > 0 {
+		return
+	}
 	w.cov.ClockJumps++
 	most := maxSkew
 	if w.chance(300) {

@@ -66,6 +66,8 @@ type Coverage struct {
 	LossesTold       int // readers that were sent back
 	ProducersRenewed int // that were told of a gap, and went on as others
 
+	SilentProducers int // that were forgotten meanwhile
+
 	GroupRequests       int
 	Joins               int // members that got a place in their group
 	Generations         int

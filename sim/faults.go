@@ -22,6 +22,7 @@ type mixture struct {
 	flushTime  []time.Duration // of each broker's disk, at most
 	faultTime  time.Duration   // how long faults go on
 	reserve    int64           // bytes that produce leaves on a disk
+	expiry     time.Duration   // of idle producers; 0 for the usual one
 }
 
 // faultKind is one thing that can go wrong.
@@ -97,6 +98,7 @@ func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 			m.weights[i] = 2 + apart.IntN(6)
 		}
 	}
+	m.expiry = drawExpiry(apart)
 	for range m.brokers {
 		m.flushTime = append(m.flushTime, s.between(time.Millisecond, 3*time.Millisecond)<<(2*s.rng.IntN(3)))
 	}

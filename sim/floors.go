@@ -40,7 +40,7 @@ func floors() []floor {
 		{"ISR proposals of unknown outcome", func(c *Coverage) int { return c.AltersUnknown }, 10},
 		{"broken streams", func(c *Coverage) int { return c.StreamsBroken }, 400},
 		{"overruns", func(c *Coverage) int { return c.Overruns }, 60},
-	}, slices.Concat(groupFloors(), adminFloors(), pipelineFloors(), diskFloors(), clockFloors(), metaFloors(), uncleanFloors())...)
+	}, slices.Concat(groupFloors(), adminFloors(), pipelineFloors(), diskFloors(), clockFloors(), metaFloors(), uncleanFloors(), expiryFloors())...)
 }
 
 // BelowFloor lists what a number of whole histories, with everything in them, has seen too little of to prove anything.

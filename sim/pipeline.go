@@ -36,7 +36,8 @@ type connection struct {
 // newPipeline makes a producer; some are near the end of the sequence numbers (case 71).
 func (l *workload) newPipeline(tp cluster.TopicPartition) *pipeline {
 	l.nextPID++
-	p := &pipeline{producer: producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp), losses: len(l.w.check.ledgers[tp].losses)},
+	p := &pipeline{producer: producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp), losses: len(l.w.check.ledgers[tp].losses),
+		behind: l.w.drawBehind()},
 		depth: 2 + l.w.rng.IntN(maxInFlight-1)}
 	if l.w.chance(300) {
 		p.seq = record.Sequence(math.MaxInt32 - l.w.rng.Int32N(60))
@@ -57,7 +58,7 @@ func (p *pipeline) next() {
 	if p.l.stopping || p.over || p.to.ended() {
 		return
 	}
-	w.after(w.between(time.Millisecond, 40*time.Millisecond), p.next)
+	w.after(p.silence(w.between(time.Millisecond, 40*time.Millisecond)), p.next)
 	if p.conn == nil || len(p.ops) >= p.depth {
 		return
 	}
@@ -73,6 +74,7 @@ func (p *pipeline) next() {
 		w.cov.Pipelined++
 	}
 	p.to.ledger().inFlight++
+	p.mayRepeat(op, func() bool { return slices.Contains(p.ops, op) })
 	p.send(op)
 }
 

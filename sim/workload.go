@@ -78,7 +78,7 @@ func (l *workload) attend(tp cluster.TopicPartition) {
 // newProducer makes an idempotent producer with one batch in flight.
 func (l *workload) newProducer(tp cluster.TopicPartition) *producer {
 	l.nextPID++
-	p := &producer{pid: l.nextPID, acks: partition.AcksISR, losses: len(l.w.check.ledgers[tp].losses)}
+	p := &producer{pid: l.nextPID, acks: partition.AcksISR, losses: len(l.w.check.ledgers[tp].losses), behind: l.w.drawBehind()}
 	l.add(p, tp)
 	return p
 }
@@ -193,9 +193,10 @@ type producer struct {
 	careless bool // without idempotence, at any level, and never again
 	to       route
 	op       *operation
-	last     string // what the newest answer was
-	losses   int    // of the partition, before it began
-	over     bool   // another one has taken its place
+	last     string        // what the newest answer was
+	losses   int           // of the partition, before it began
+	over     bool          // another one has taken its place
+	behind   time.Duration // that its timestamps lie in the past
 }
 
 // operation is one batch until its fate is known.
@@ -223,6 +224,8 @@ func (p *producer) next() {
 	p.op.first = w.check.newValues(p, p.op.count)
 	p.op.batch = p.encode(p.op, p.seq)
 	p.to.ledger().inFlight++
+	op := p.op
+	p.mayRepeat(op, func() bool { return p.op == op })
 	p.send()
 }
 
@@ -236,12 +239,15 @@ func (p *producer) encode(op *operation, seq record.Sequence) []byte {
 	b := record.NewBuilder(o)
 	for i := range op.count {
 		value := strconv.FormatInt(op.first+i, 10) + ":" + strings.Repeat("x", w.rng.IntN(300))
-		b.Append(wallStartMs+w.now.Milliseconds(), nil, []byte(value), nil)
+		b.Append(p.timestamp(), nil, []byte(value), nil)
 	}
 	batch, err := b.Build()
 	w.check.must(err)
 	return batch.Bytes()
 }
+
+// timestamp is that of what the producer writes now.
+func (p *producer) timestamp() int64 { return wallStartMs + (p.l.w.now - p.behind).Milliseconds() }
 
 // send makes an attempt. An answer to an older one is not waited for any more.
 func (p *producer) send() {
@@ -294,7 +300,7 @@ func (p *producer) again() {
 func (p *producer) done() {
 	p.op = nil
 	p.to.ledger().inFlight--
-	p.l.w.after(p.l.w.between(time.Millisecond, 80*time.Millisecond), p.next)
+	p.l.w.after(p.silence(p.l.w.between(time.Millisecond, 80*time.Millisecond)), p.next)
 }
 
 // answered takes the answer of a broker.
