@@ -80,6 +80,7 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 		switch e.Action {
 		case history.LogStart:
 			p.lowest = max(p.lowest, r.Offset)
+			p.reached(r.Offset, floorStart, by)
 		case history.Relaxed, history.Unclean:
 			p.relaxed = true
 		case history.Drained:
@@ -88,6 +89,7 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 				return err
 			}
 			d.began, d.end = min(d.began, op.began), r.Offset
+			p.reached(r.Offset, floorDrained, by)
 		}
 	}
 	return nil
@@ -100,6 +102,7 @@ func (c *Checker) happened(op *operation, by origin, certain bool) {
 		if t.time = never; certain {
 			t.time, t.by = by.time, by
 			t.part.trimmed(*t)
+			t.part.reached(t.start, floorStart, by)
 		}
 	}
 	if op.action == history.DeleteTopic && op.topic != "" {

@@ -222,11 +222,11 @@ func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 		}
 		c.checked[FencedCommit]++
 		for ; next < len(acked) && acked[next].ended < w.began; next++ {
-			if newest == nil || acked[next].generation > newest.generation {
+			if newest == nil || forgotten >= newest.began || acked[next].generation > newest.generation {
 				newest = acked[next]
 			}
 		}
-		if newest == nil || newest.generation <= w.generation || forgotten >= newest.ended {
+		if newest == nil || newest.generation <= w.generation || forgotten >= newest.began {
 			continue
 		}
 		c.foundAs(FencedCommit, p, w.offset, subject{offset: w.offset, group: key.group, more: int64(w.generation)}, func(a *Anomaly) {

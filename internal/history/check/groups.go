@@ -15,13 +15,13 @@ type groups struct {
 	of        map[int32]int32 // by client: its group
 	registers map[registerKey]*register
 	owners    map[ownerKey]owner
-	// given is, for each group and partition, the end of what its members were given.
+	// given is, for each group and partition, the end of what its members were given, or where the first of them began.
 	given map[registerKey]given
 	// parts are, by group, the partitions that it has a register for or was given something of.
 	parts map[int32]map[int32]bool
 	// lives counts a group's deletions, begun and ended: generations begin anew after them.
 	lives map[int32]int32
-	// starts are positions at which a new owner began behind what was given: an anomaly if something is known to be in between.
+	// starts are positions at which a new owner began behind where its group was: an anomaly if something is known to be in between.
 	starts []start
 }
 
@@ -37,9 +37,19 @@ type owner struct {
 }
 
 type given struct {
-	next int64
-	by   origin
+	next  int64
+	by    origin
+	drift drift
 }
+
+// drift says what is known of where a group is, after its member has moved by hand to a place that is not known.
+type drift uint8
+
+const (
+	anchored drift = iota
+	adrift         // the next record that it is given tells
+	lost           // it moved on from there, and may have committed it: only a new owner's beginning tells
+)
 
 type start struct {
 	registerKey
@@ -67,15 +77,27 @@ func (g *groups) group(name string) int32 {
 
 // processed notes that a client was given the records below next. A client without a group is not a member of one.
 func (g *groups) processed(client, part int32, next int64, by origin) {
-	group, ok := g.of[client]
-	if !ok {
-		return
+	if group, ok := g.of[client]; ok {
+		key := registerKey{group, part}
+		after := anchored
+		if g.given[key].drift == lost {
+			after = lost
+		}
+		g.reached(key, next, by, after)
 	}
-	key := registerKey{group, part}
-	if next > g.given[key].next {
-		g.given[key] = given{next, by}
+}
+
+// reached notes where a group is. What it was given once stays so.
+func (g *groups) reached(key registerKey, next int64, by origin, after drift) {
+	at, ok := g.given[key]
+	if !ok {
 		g.concerns(key)
 	}
+	if !ok || next > at.next {
+		at.next, at.by = next, by
+	}
+	at.drift = after
+	g.given[key] = at
 }
 
 // concerns notes that a group has to do with a partition.
@@ -86,13 +108,21 @@ func (g *groups) concerns(key registerKey) {
 	g.parts[key.group][key.part] = true
 }
 
-// skipped notes that a member has moved by itself: what is below its new position is given up. Where it is not known, nothing is known of what was given.
+// skipped notes that a member has moved by itself: what is below its new position is given up.
 func (g *groups) skipped(client, part int32, offset int64, by origin) {
-	if offset >= 0 {
-		g.processed(client, part, offset, by)
-	} else if group, ok := g.of[client]; ok {
-		delete(g.given, registerKey{group, part})
+	group, ok := g.of[client]
+	if !ok {
+		return
 	}
+	key := registerKey{group, part}
+	after := anchored
+	switch {
+	case g.given[key].drift != anchored:
+		after = lost
+	case offset < 0:
+		after = adrift
+	}
+	g.reached(key, max(offset, 0), by, after)
 }
 
 // assigned takes what a member owns now: it leaves the rest, and begins anew in what it did not have.
@@ -102,7 +132,7 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 	}
 	group := c.groups.group(e.Group)
 	c.groups.of[client] = group
-	by := origin{client: client, op: e.Op, time: e.Time}
+	by := origin{client: client, op: e.Op, time: e.Time, what: byAssign}
 	owned := map[int32]bool{}
 	for i := range e.Records {
 		r := &e.Records[i]
@@ -115,7 +145,8 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 		if r.Offset == history.Kept {
 			continue
 		}
-		c.move(client, p, r.Offset, e.Time)
+		session := c.move(client, p, r.Offset, e.Time)
+		session.taken = r.Offset < 0
 		c.start(registerKey{group, p.index}, r.Offset, by)
 		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 {
 			reg.begins = append(reg.begins, begin{e.Time, r.Offset, e.Generation, by})
@@ -160,16 +191,19 @@ func (c *Checker) action(what string, o origin) Evidence {
 	return e
 }
 
-// start notes where a new owner begins, if that is behind what its group was given.
+// start takes where a new owner begins, and notes it if that is behind where its group was: what is in between is not given to anybody any more. The next owner is held to
+// this one.
 func (c *Checker) start(key registerKey, offset int64, by origin) {
-	g, ok := c.groups.given[key]
-	if !ok || offset < 0 {
+	if offset < 0 {
 		return
 	}
-	c.checked[StartSkip]++
-	if offset > g.next {
-		c.groups.starts = append(c.groups.starts, start{key, g.next, offset, g.by, by})
+	if g, ok := c.groups.given[key]; ok && g.drift == anchored {
+		c.checked[StartSkip]++
+		if offset > g.next {
+			c.groups.starts = append(c.groups.starts, start{key, g.next, offset, g.by, by})
+		}
 	}
+	c.groups.reached(key, offset, by, anchored)
 }
 
 // judgeGroups judges every committed offset, in the order of groups and partitions.

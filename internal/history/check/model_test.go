@@ -22,13 +22,18 @@ type model struct {
 	committed  map[int32]int64
 	generation int32
 	members    []*modelMember
+	deleting   bool // the group: nobody joins
 }
 
+// modelLog is the log of a leader. What lies below high is on every replica, and readable.
 type modelLog struct {
 	records []history.Record
 	end     int64
+	high    int64
 	start   int64
 	epoch   int32
+	read    int64 // end of what was read
+	unclean bool
 }
 
 // running is an operation under way. effect may be nil once it was had.
@@ -37,6 +42,10 @@ type running struct {
 	event    history.Event
 	effect   func(e *history.Event)
 	answered bool
+	done     func()    // when it was answered; may be nil
+	log      *modelLog // of a send, once it has its effect
+	end      int64     // of its records there
+	cut      bool      // they are gone
 }
 
 type modelMember struct {
@@ -55,6 +64,7 @@ func generate(seed uint64, steps int) []history.Event {
 	m := &model{random: rand.New(rand.NewPCG(seed, 1)), time: 1, ops: map[string]int64{}, logs: make([]modelLog, modelPartitions), committed: map[int32]int64{}}
 	m.members = []*modelMember{{name: "m0", next: map[int32]int64{}}, {name: "m1", next: map[int32]int64{}}}
 	readers := []*modelMember{{name: "r0", next: map[int32]int64{}}, {name: "r1", next: map[int32]int64{}}}
+	m.logs[2].unclean = seed%5 == 4
 	m.rebalance()
 	for range steps {
 		switch m.random.IntN(12) {
@@ -79,6 +89,9 @@ func generate(seed uint64, steps int) []history.Event {
 	for len(m.running) > 0 {
 		m.proceed()
 	}
+	for i := range m.logs {
+		m.logs[i].high = m.logs[i].end
+	}
 	m.end()
 	return m.events
 }
@@ -100,6 +113,9 @@ func (m *model) begin(e history.Event, effect func(*history.Event)) {
 	m.write(e)
 	m.running = append(m.running, &running{client: e.Client, event: e, effect: effect})
 }
+
+// last is the operation that was begun last.
+func (m *model) last() *running { return m.running[len(m.running)-1] }
 
 // now writes an event that is not under way for a while.
 func (m *model) now(e history.Event) {
@@ -139,35 +155,89 @@ func (m *model) proceed() {
 			return
 		}
 	}
+	if !r.answered && !m.replicated(r) {
+		return
+	}
 	if !r.answered {
 		m.write(r.event)
+	}
+	if r.done != nil {
+		r.done()
 	}
 	m.running = slices.DeleteFunc(m.running, func(x *running) bool { return x == r })
 }
 
+// replicated says that an operation may be answered: the records of a firm send are readable by then. What was cut is not known to be there.
+func (m *model) replicated(r *running) bool {
+	switch {
+	case r.log == nil || r.event.Type != history.OK:
+		return true
+	case r.cut:
+		r.event.Type, r.event.Records = history.Info, nil
+		return true
+	case r.event.Acks != "" || r.log.high >= r.end:
+		return true
+	}
+	r.log.high = r.log.high + m.random.Int64N(r.log.end-r.log.high+1)
+	return false
+}
+
+// elect makes another replica the leader of a partition, which lacks some of what was not readable; or, where that was declared, some of what was.
+func (m *model) elect(p int32) {
+	log := &m.logs[p]
+	low := log.high
+	if log.unclean {
+		low = max(log.start, log.read)
+		m.now(history.Event{Client: "a", Kind: history.Admin, Action: history.Unclean, Records: []history.Record{{Topic: "t", Partition: p, Offset: history.Unknown, Epoch: history.Unknown}}})
+	}
+	to := low + m.random.Int64N(log.end-low+1)
+	log.records = slices.DeleteFunc(log.records, func(r history.Record) bool { return r.Offset >= to })
+	log.end, log.high = to, min(log.high, to)
+	log.epoch++
+	for _, r := range m.running {
+		r.cut = r.cut || r.log == log && r.end > to
+	}
+}
+
 // send begins a send of one or two records of one producer to one partition. Now and then it is refused, or weak and lost.
 func (m *model) send() {
-	client := []string{"p0", "p1", "p2"}[m.random.IntN(3)]
+	client := []string{"p0", "p1", "p2", "p0", "p1", "p2", "loose"}[m.random.IntN(7)]
 	p := m.random.Int32N(modelPartitions)
-	e := history.Event{Client: client, Kind: history.Send}
+	e := history.Event{Client: client, Kind: history.Send, NotIdempotent: client == "loose"}
 	for range 1 + m.random.IntN(2) {
 		m.ops[client+" seq"]++
 		v := history.Value{Client: client, Seq: m.ops[client+" seq"]}
 		e.Records = append(e.Records, history.Record{Topic: "t", Partition: p, Offset: history.Unknown, Epoch: history.Unknown, Value: v.String()})
 	}
-	if m.random.IntN(10) == 0 {
+	switch m.random.IntN(20) {
+	case 0, 1:
 		e.Acks = history.AcksLeader
+	case 2:
+		e.Acks = history.AcksNone
 	}
 	fails := m.random.IntN(15) == 0
+	var r *running
 	m.begin(e, func(e *history.Event) {
 		if fails {
 			e.Type = history.Fail
 			return
 		}
 		e.Records = slices.Clone(e.Records)
-		lost := e.Acks == history.AcksLeader && m.random.IntN(3) == 0
+		lost := e.Acks != "" && m.random.IntN(3) == 0
+		if e.NotIdempotent && m.random.IntN(4) == 0 {
+			m.append(p, slices.Clone(e.Records), false) // its own retry stores it twice
+		}
 		m.append(p, e.Records, lost)
+		if r.log = &m.logs[p]; !lost {
+			r.end = r.log.end
+		}
+		for i := range e.Records {
+			if e.Acks == history.AcksNone {
+				e.Records[i].Offset = history.Unknown
+			}
+		}
 	})
+	r = m.last()
 }
 
 func (m *model) append(p int32, records []history.Record, lost bool) {
@@ -200,52 +270,35 @@ func (m *model) poll(c *modelMember, e history.Event) {
 	c.busy = true
 	e.Client = c.name
 	m.begin(e, func(e *history.Event) {
-		c.busy = false
 		for p := range int32(modelPartitions) {
 			next, owned := c.next[p]
 			if e.Group != "" && !owned || m.random.IntN(2) == 0 {
 				continue
 			}
-			got := m.logs[p].read(next, 1+m.random.IntN(5))
+			got := m.logs[p].readFrom(next, 1+m.random.IntN(5))
 			if len(got) > 0 {
 				c.next[p] = got[len(got)-1].Offset + 1
 			}
 			e.Records = append(e.Records, got...)
 		}
 	})
+	m.last().done = func() { c.busy = false }
 }
 
-// read is what a log has from an offset on.
-func (l *modelLog) read(from int64, most int) []history.Record {
-	at, _ := slices.BinarySearchFunc(l.records, max(from, l.start), func(r history.Record, o int64) int { return cmp.Compare(r.Offset, o) })
-	got := slices.Clone(l.records[at:min(at+most, len(l.records))])
+// readFrom is what can be read of a log from an offset on.
+func (l *modelLog) readFrom(from int64, most int) []history.Record {
+	at, high := l.index(max(from, l.start)), l.index(l.high)
+	got := slices.Clone(l.records[min(at, high):min(at+most, high)])
 	for i := range got {
 		got[i].CRC = 0
+		l.read = max(l.read, got[i].Offset+1)
 	}
 	return got
 }
 
-// commit begins a commit by a member, of where it is.
-func (m *model) commit() {
-	c := m.members[m.random.IntN(2)]
-	if c.busy || len(c.next) == 0 {
-		return
-	}
-	e := history.Event{Client: c.name, Kind: history.Commit, Group: "g", Member: c.name, Generation: m.generation}
-	for p := range int32(modelPartitions) {
-		if next, ok := c.next[p]; ok {
-			e.Records = append(e.Records, history.Record{Topic: "t", Partition: p, Offset: next, Epoch: history.Unknown})
-		}
-	}
-	m.begin(e, func(e *history.Event) {
-		if e.Generation != m.generation {
-			e.Type = history.Fail
-			return
-		}
-		for _, r := range e.Records {
-			m.committed[r.Partition] = r.Offset
-		}
-	})
+func (l *modelLog) index(offset int64) int {
+	at, _ := slices.BinarySearchFunc(l.records, offset, func(r history.Record, o int64) int { return cmp.Compare(r.Offset, o) })
+	return at
 }
 
 // ask begins a question for committed offsets or for ends.
@@ -264,60 +317,38 @@ func (m *model) ask() {
 	}
 	m.begin(history.Event{Client: "n", Kind: history.Latest}, func(e *history.Event) {
 		for p := range int32(modelPartitions) {
-			e.Records = append(e.Records, history.Record{Topic: "t", Partition: p, Offset: m.logs[p].end, Epoch: history.Unknown})
+			e.Records = append(e.Records, history.Record{Topic: "t", Partition: p, Offset: m.logs[p].high, Epoch: history.Unknown})
 		}
 	})
 }
 
-// rare is a rebalance, a seek, a deletion of records, or a fault.
+// rare is a rebalance, a seek, a deletion of records or of the group, an election, or what an administrator does.
 func (m *model) rare(readers []*modelMember) {
-	switch m.random.IntN(8) {
-	case 0, 1:
+	p := m.random.Int32N(modelPartitions)
+	log := &m.logs[p]
+	at := func(offset int64) []history.Record {
+		return []history.Record{{Topic: "t", Partition: p, Offset: offset, Epoch: history.Unknown}}
+	}
+	switch m.random.IntN(12) {
+	case 0, 1, 2:
 		m.rebalance()
-	case 2, 3:
-		c, p := readers[m.random.IntN(2)], m.random.Int32N(modelPartitions)
-		if c.busy {
-			return
-		}
-		c.next[p] = m.random.Int64N(m.logs[p].end + 1)
-		m.now(history.Event{Client: c.name, Kind: history.Seek, Records: []history.Record{{Topic: "t", Partition: p, Offset: c.next[p], Epoch: history.Unknown}}})
-	case 4:
-		p := m.random.Int32N(modelPartitions)
-		log := &m.logs[p]
-		start := log.start + m.random.Int64N(log.end-log.start+1)/4
-		m.begin(history.Event{Client: "a", Kind: history.Admin, Action: history.DeleteRecords, Records: []history.Record{{Topic: "t", Partition: p, Offset: start, Epoch: history.Unknown}}},
-			func(*history.Event) { log.start = max(log.start, start) })
-	}
-}
-
-// rebalance deals the partitions to the members, if neither is busy. A member that has a partition may keep it.
-func (m *model) rebalance() {
-	if m.members[0].busy || m.members[1].busy {
-		return
-	}
-	m.generation++
-	owner := make([]int, modelPartitions)
-	for p := range owner {
-		owner[p] = m.random.IntN(2)
-	}
-	for i, c := range m.members {
-		e := history.Event{Client: c.name, Kind: history.Assign, Group: "g", Member: c.name, Generation: m.generation}
-		next := map[int32]int64{}
-		for p := range int32(modelPartitions) {
-			if owner[p] != i {
-				continue
-			}
-			start := int64(history.Kept)
-			if at, had := c.next[p]; had {
-				next[p] = at
-			} else {
-				start = max(m.committed[p], m.logs[p].start)
-				next[p] = start
-			}
-			e.Records = append(e.Records, history.Record{Topic: "t", Partition: p, Offset: start, Epoch: history.Unknown})
-		}
-		c.next = next
-		m.now(e)
+	case 3, 4:
+		m.seek(readers[m.random.IntN(2)], p, m.random.Int64N(log.high+1))
+	case 5:
+		m.seek(m.members[m.random.IntN(2)], p, m.random.Int64N(log.high+1))
+	case 6:
+		start := log.start + m.random.Int64N(log.high-log.start+1)/4
+		m.begin(history.Event{Client: "a", Kind: history.Admin, Action: history.DeleteRecords, Records: at(start)}, func(*history.Event) { log.start = max(log.start, min(start, log.high)) })
+	case 7: // retention, and somebody who sees it
+		log.start += m.random.Int64N(log.high-log.start+1) / 8
+		m.now(history.Event{Client: "n", Kind: history.Admin, Action: history.LogStart, Records: at(log.start)})
+	case 8, 9:
+		m.elect(p)
+	case 10:
+		to := log.start + m.random.Int64N(log.high-log.start+1)
+		m.begin(history.Event{Client: "reset", Kind: history.Commit, Group: "g", Records: at(to)}, func(*history.Event) { m.committed[p] = to })
+	case 11:
+		m.deleteGroup()
 	}
 }
 
@@ -329,7 +360,7 @@ func (m *model) end() {
 		for p := range int32(modelPartitions) {
 			m.now(history.Event{Client: c.name, Kind: history.Seek, Records: []history.Record{{Topic: "t", Partition: p, Offset: 0, Epoch: history.Unknown}}})
 			for {
-				e := history.Event{Client: c.name, Kind: history.Poll, Action: history.Drain, Broker: b, Records: m.logs[p].read(c.next[p], 7)}
+				e := history.Event{Client: c.name, Kind: history.Poll, Action: history.Drain, Broker: b, Records: m.logs[p].readFrom(c.next[p], 7)}
 				if len(e.Records) == 0 {
 					break
 				}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/moldau-log/moldau/internal/history"
 )
@@ -12,7 +13,7 @@ var vanishing = []mutation{
 	{"a value that was read leaves every replica", ReplicaHole, func(h *hand) bool { return h.vanish(false) }},
 	{"a value of unknown outcome leaves every read", IntPollSkip, func(h *hand) bool {
 		a, ok := h.pick(func(e *history.Event, i int) bool {
-			return is(history.Poll, history.Drain)(e, i) && inner(e, i) && h.unsure(e.Records[i].Value) && e.Records[i].Offset >= h.lowest(e.Records[i].Partition)
+			return is(history.Poll, history.Drain)(e, i) && inner(e, i) && h.unsure(e.Records[i].Value) && !strings.HasPrefix(e.Records[i].Value, "loose/") && e.Records[i].Offset >= h.lowest(e.Records[i].Partition)
 		})
 		if ok {
 			h.everywhere(h.record(a).Value, remove, history.Poll)
@@ -22,7 +23,7 @@ var vanishing = []mutation{
 	{"a new owner begins below a commit", StaleCommit, func(h *hand) bool {
 		a, ok := h.pick(func(e *history.Event, i int) bool {
 			r := e.Records[i]
-			return e.Kind == history.Assign && r.Offset > 0 && h.committedOnly(r.Partition, e)
+			return e.Kind == history.Assign && r.Offset > 0 && h.lowest(r.Partition) < never && h.committedOnly(r.Partition, e)
 		})
 		if ok {
 			h.record(a).Offset = 0
@@ -54,7 +55,8 @@ func (h *hand) unsure(value string) bool {
 	return !firm
 }
 
-// committedOnly says that in a partition, before an assignment, a commit of an older generation was acknowledged, and that none of offset 0 can have come behind it.
+// committedOnly says that in a partition, before an assignment, a commit of an older generation was acknowledged, that none of offset 0 can have come behind it, and that
+// nobody from outside moved the group or deleted it.
 func (h *hand) committedOnly(p int32, assign *history.Event) bool {
 	zeros := 0 // commits of 0 that have not ended, or whose outcome is unknown
 	above := map[int64]bool{}
@@ -65,6 +67,9 @@ func (h *hand) committedOnly(p int32, assign *history.Event) bool {
 			break
 		}
 		at := slices.IndexFunc(e.Records, func(r history.Record) bool { return r.Partition == p })
+		if e.Action == history.DeleteGroup || e.Kind == history.Commit && at >= 0 && e.Generation == 0 {
+			return false
+		}
 		if e.Kind != history.Commit || at < 0 {
 			continue
 		}

@@ -33,8 +33,8 @@ type part struct {
 	// differs and copies are what replicas have that others do not, or not there.
 	differs []differ
 	copies  []copied
-	// read are the ends of reads, each above the one before.
-	read []floor
+	// floors are what is known of the end but by acknowledgements, each above the one before.
+	floors []floor
 	// acked are the times at which sends were acknowledged.
 	acked []int64
 	// begun are the times at which sends began; stuck is when the first of those began that never ended, or never.

@@ -14,6 +14,8 @@ type session struct {
 	// moved is when its position was set, 0 where it never was: until its first records come it holds no older answer.
 	moved int64
 	began bool // records have come
+	// taken says that a new owner has it and did not tell where it begins: its first record does.
+	taken bool
 	last  origin
 }
 
@@ -73,9 +75,7 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 	c.place(p, r.Offset, id, v, byPoll)
 	v.read = true
 	v.firstRead = min(v.firstRead, e.Time)
-	if n := len(p.read); n == 0 || r.Offset >= p.read[n-1].end {
-		p.read = append(p.read, floor{end: r.Offset + 1, time: e.Time, op: by.op, client: by.client})
-	}
+	p.reached(r.Offset+1, floorRead, by)
 	return nil
 }
 
@@ -105,6 +105,9 @@ func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
 	}
 	if !s.began {
 		c.judgeDeleted(p, r.Offset, s.moved, by)
+		if s.taken {
+			c.start(registerKey{c.groups.of[by.client], p.index}, r.Offset, by)
+		}
 	}
 	s.began = true
 	s.next, s.last = r.Offset+1, by
@@ -124,9 +127,9 @@ func (c *Checker) both(before, by origin) []Evidence {
 }
 
 // move ends a consumer's session in a partition and begins the next, at an offset or (-1) anywhere.
-func (c *Checker) move(client int32, p *part, offset, time int64) {
+func (c *Checker) move(client int32, p *part, offset, time int64) *session {
 	c.leave(client, p.index)
-	c.enter(client, p, session{first: max(offset, 0), next: offset, moved: time})
+	return c.enter(client, p, session{first: max(offset, 0), next: offset, moved: time})
 }
 
 func (c *Checker) enter(client int32, p *part, s session) *session {
@@ -157,7 +160,7 @@ func (c *Checker) sought(client int32, e *history.Event) {
 	for i := range e.Records {
 		if p := c.part(e.Records[i].Topic, e.Records[i].Partition); p != nil {
 			c.move(client, p, e.Records[i].Offset, e.Time)
-			c.groups.skipped(client, p.index, e.Records[i].Offset, origin{client: client, op: e.Op, time: e.Time})
+			c.groups.skipped(client, p.index, e.Records[i].Offset, origin{client: client, op: e.Op, time: e.Time, what: bySeek})
 		}
 	}
 }

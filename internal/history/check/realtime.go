@@ -6,43 +6,47 @@ import (
 	"slices"
 )
 
-// interval is a send, by the times at which it began and was acknowledged.
-type interval struct {
-	began, ended int64
-	offset       int64
-	id           valueID
+// laterSend is a send whose value is certain to lie at an offset.
+type laterSend struct {
+	began, offset int64
+	id            valueID
+	early         bool // it was read before it began: an anomaly of its own
 }
 
-// judgeRealTime: a send that was acknowledged before another began has the smaller offset. A sweep over the beginnings carries the highest offset that
-// was acknowledged before.
-func (c *Checker) judgeRealTime(p *part) {
-	var begins []interval
-	p.slots.each(0, never, func(offset int64, s *slot) bool {
-		v := c.values.at(s.value)
-		if !s.value.isForeign() && c.certain(v) && !v.loose && v.place == p.index && v.offset == offset {
-			begins = append(begins, interval{v.began, v.ended, offset, s.value})
-		}
-		return true
-	})
-	c.checked[RealTime] += int64(len(begins))
-	ends := slices.Clone(begins)
-	slices.SortStableFunc(begins, func(a, b interval) int { return cmp.Compare(a.began, b.began) })
-	slices.SortStableFunc(ends, func(a, b interval) int { return cmp.Compare(a.ended, b.ended) })
-	highest := interval{offset: -1}
-	next := 0
-	for _, b := range begins {
-		for ; next < len(ends) && ends[next].ended < b.began; next++ {
-			if ends[next].offset > highest.offset {
-				highest = ends[next]
-			}
-		}
-		if highest.offset < b.offset {
+// judgeRealTime: what is sent lies behind all that was acknowledged, read, or told as the end before its send began, whatever became of the send. Even what the leader
+// alone acknowledged, and was seen: in the log that it is in, all that is below it had been there before. A sweep over the beginnings carries the highest of these ends.
+func (c *Checker) judgeRealTime(p *part, floors []floor) {
+	sends := c.sendsIn(p)
+	c.checked[RealTime] += int64(len(sends))
+	slices.SortStableFunc(sends, func(a, b laterSend) int { return cmp.Compare(a.began, b.began) })
+	sweep := rising{floors: floors, weak: true}
+	for _, b := range sends {
+		before := sweep.before(b.began)
+		if before.end <= b.offset || b.early && before.end == b.offset+1 {
 			continue
 		}
 		c.found(RealTime, p, b.offset, func(a *Anomaly) {
 			a.Value = c.text(b.id)
-			a.Detail = fmt.Sprintf("%s began after %s was acknowledged at offset %d", c.text(b.id), c.text(highest.id), highest.offset)
-			a.Evidence = append(c.sendOf(highest.id), c.sendOf(b.id)...)
+			a.Detail = fmt.Sprintf("%s began after %s", c.text(b.id), c.said(p, before))
+			a.Evidence = append(c.evidenceOf(p, before), c.sendOf(b.id)...)
+			if s := p.slots.at(b.offset); !s.acked {
+				a.Evidence = append(a.Evidence, c.saidFirst(s))
+			}
 		})
 	}
+}
+
+// sendsIn are the sends whose values are certain to be in a partition: acknowledged there, read, or in every replica. One that failed is an anomaly of
+// its own.
+func (c *Checker) sendsIn(p *part) []laterSend {
+	var sends []laterSend
+	p.slots.each(0, never, func(offset int64, s *slot) bool {
+		v := c.values.at(s.value)
+		sent := v.status == okay || v.status == unknown
+		if sent && (s.read || s.acked || c.holds(p, offset, s) || p.everywhere(offset, s)) {
+			sends = append(sends, laterSend{v.began, offset, s.value, v.firstRead < v.began})
+		}
+		return true
+	})
+	return sends
 }

@@ -84,8 +84,9 @@ func (c *Checker) Report() *Report {
 	for _, p := range parts {
 		c.judgeGaps(p)
 		c.judgeLost(p)
-		c.judgeRealTime(p)
-		c.judgeLatest(p)
+		floors := c.floorsOf(p)
+		c.judgeRealTime(p, floors)
+		c.judgeLatest(p, floors)
 		c.judgeLogs(p)
 		p.slots.each(0, never, func(int64, *slot) bool { c.checked[InconsistentOffsets]++; return true })
 	}

@@ -27,9 +27,13 @@ const (
 	byPoll source = iota
 	byReplica
 	byAck
+	byAssign
+	bySeek
 )
 
-func (s source) String() string { return [...]string{"read", "in a replica", "acknowledged"}[s] }
+func (s source) String() string {
+	return [...]string{"read", "in a replica", "acknowledged", "assigned", "moved by hand"}[s]
+}
 
 // slots are the offsets of a partition, in pages, because offsets are nearly dense.
 type slots struct {

@@ -11,21 +11,19 @@ func (c *Checker) judgeStarts() {
 	moved := map[registerKey]resets{}
 	for _, s := range c.groups.starts {
 		p := c.parts[s.part]
-		offset := p.nextReadable(max(s.from, p.lowest))
-		if offset >= s.to {
-			continue
-		}
 		if _, ok := moved[s.registerKey]; !ok {
 			moved[s.registerKey] = resetsOf(c.groups.registers[s.registerKey])
 		}
-		if s.to <= moved[s.registerKey].highest(s.by.time) {
+		from := max(s.from, p.lowest, moved[s.registerKey].highest(s.by.time))
+		offset := p.nextReadable(from)
+		if offset >= s.to {
 			continue
 		}
 		at := p.slots.at(offset)
 		c.foundAs(StartSkip, p, offset, subject{offset: offset, group: s.group}, func(a *Anomaly) {
 			a.Value = c.text(at.value)
-			a.Detail = fmt.Sprintf("group %s: a new owner began at %d, and nobody was given what is from %d on", c.groups.texts[s.group], s.to, s.from)
-			a.Evidence = append([]Evidence{c.evidence(s.before), c.action("assigned", s.by), c.saidFirst(at)}, c.sendOf(at.value)...)
+			a.Detail = fmt.Sprintf("group %s: a new owner began at %d, and nobody was given what is from %d on", c.groups.texts[s.group], s.to, from)
+			a.Evidence = append([]Evidence{c.evidence(s.before), c.evidence(s.by), c.saidFirst(at)}, c.sendOf(at.value)...)
 		})
 	}
 }
@@ -52,9 +50,9 @@ func resetsOf(reg *register) resets {
 	return out
 }
 
-// highest is the highest offset of those that began before a time, -1 for none.
+// highest is the highest offset of those that had begun at a time, -1 for none.
 func (r resets) highest(time int64) int64 {
-	count, _ := slices.BinarySearchFunc(r, time, func(r reset, time int64) int { return cmp.Compare(r.began, time) })
+	count, _ := slices.BinarySearchFunc(r, time+1, func(r reset, time int64) int { return cmp.Compare(r.began, time) })
 	if count == 0 {
 		return -1
 	}
