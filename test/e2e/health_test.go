@@ -118,9 +118,12 @@ func TestCase5_TheOnlyReplicaHasLostItsEnd(t *testing.T) {
 	}
 	victim.Start()
 	asked.awaitHealth("word of the lost end", lost)
-	if !strings.Contains(victim.Log(), "acknowledged records may be lost") {
-		t.Error("the broker's log says nothing")
-	}
+	Eventually(t, func() error {
+		if !strings.Contains(victim.Log(), "acknowledged records may be lost") {
+			return errors.New("the broker's log says nothing")
+		}
+		return nil
+	})
 	if n, err := victim.Metric(`moldau_partitions{state="lost_end"}`); err != nil || n != 1 {
 		t.Errorf("the metric is %v, %v", n, err)
 	}
