@@ -2,7 +2,8 @@ package check
 
 import "slices"
 
-const slotPage = 128
+// slotPage is how many offsets share an allocation: few, as a page may hold one record only.
+const slotPage = 16
 
 // slot is what is known of one offset of a partition: which value is there, and who said so first. It is kept for every offset, so it is small: 48 bytes.
 type slot struct {

@@ -13,7 +13,7 @@ type valueID uint64
 
 const (
 	seqBits   = 40
-	valuePage = 128
+	valuePage = 16 // few, as a page may hold one value only
 )
 
 // status is how the send of a value ended. Unknown stays unknown for ever.
