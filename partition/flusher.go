@@ -68,7 +68,7 @@ func (p *Partition) nextFlush() (*FlushJob, time.Duration) {
 	p.flusher.inFlight, p.flusher.wanted = true, false
 	p.flusher.dirtySince = 0
 	j := &FlushJob{flush: p.log.BeginFlush(), generation: p.replica.Generation(), began: p.now}
-	if p.appendedSince >= snapshotBytes {
+	if p.appendedSince >= p.env.snapshotBytes {
 		j.producers = p.producers.encode()
 		p.appendedSince = 0
 	}

@@ -15,9 +15,10 @@ import (
 	"github.com/moldau-log/moldau/replication/session"
 )
 
-// gatedSync holds syncs of log files while it is closed.
+// gatedSync holds syncs of log files while it is closed: before they reach the disk and, with after, once more before they return.
 type gatedSync struct {
 	vfs.FS
+	after   bool
 	closed  atomic.Bool
 	entered chan struct{}
 	mu      sync.Mutex
@@ -46,14 +47,23 @@ type gatedFile struct {
 }
 
 func (f *gatedFile) Sync() error {
-	if f.gate.closed.Load() {
-		f.gate.mu.Lock()
-		open := f.gate.open
-		f.gate.mu.Unlock()
-		f.gate.entered <- struct{}{}
+	f.gate.pass()
+	err := f.File.Sync()
+	if f.gate.after {
+		f.gate.pass()
+	}
+	return err
+}
+
+// pass waits at the gate while it is closed.
+func (g *gatedSync) pass() {
+	if g.closed.Load() {
+		g.mu.Lock()
+		open := g.open
+		g.mu.Unlock()
+		g.entered <- struct{}{}
 		<-open
 	}
-	return f.File.Sync()
 }
 
 func divergedAt(epoch record.LeaderEpoch, end record.Offset) session.Refused {

@@ -119,17 +119,20 @@ type kit struct {
 	options Options
 }
 
-// newKit starts a manager without any partition.
-func newKit(t testing.TB, fs vfs.FS) *kit {
+// newKit starts a manager without any partition, with options that set may change.
+func newKit(t testing.TB, fs vfs.FS, set ...func(*Options)) *kit {
 	t.Helper()
-	return newKitAt(t, fs, "data")
+	return newKitAt(t, fs, "data", set...)
 }
 
 // newKitAt is newKit with a data directory of its own.
-func newKitAt(t testing.TB, fs vfs.FS, root string) *kit {
+func newKitAt(t testing.TB, fs vfs.FS, root string, set ...func(*Options)) *kit {
 	t.Helper()
 	k := &kit{t: t, fs: fs, clock: newClock(), image: cluster.EmptyImage()}
 	k.options = Options{FS: fs, Root: root, Broker: 1, Directory: testDirectory, Clock: k.clock, MaintainEvery: time.Hour}
+	for _, f := range set {
+		f(&k.options)
+	}
 	k.change(func(txn *cluster.Txn) { txn.SetCluster(testCluster, 0) })
 	k.start()
 	t.Cleanup(func() { _ = k.manager.Close(context.Background()) })

@@ -56,7 +56,7 @@ func NewManager(o Options) (*Manager, error) {
 	m.lease.Store(int64(-1 << 62))
 	m.env = &environment{
 		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
-		flight: o.FlightInputs, lease: func() time.Duration { return time.Duration(m.lease.Load()) },
+		flight: o.FlightInputs, snapshotBytes: int64(o.SnapshotBytes), lease: func() time.Duration { return time.Duration(m.lease.Load()) },
 	}
 	m.stopped.Go(m.run)
 	return m, nil

@@ -25,12 +25,12 @@ const (
 	DefaultMaintainEvery = time.Minute
 	// DefaultProducerExpiry is how long an idle producer's sequence numbers are remembered.
 	DefaultProducerExpiry = 24 * time.Hour
+	// DefaultSnapshotBytes is after how much appended log the producer state is written, so that a recovery replays little.
+	DefaultSnapshotBytes = 64 << 20
 	// DefaultFlightInputs is how many of the last inputs a partition remembers for the report of a failure.
 	DefaultFlightInputs = 1000
 	// gatherBytes bounds what one append gathers from several requests.
 	gatherBytes = 1 << 20
-	// snapshotBytes is after how much appended log the producer state is written, so that a recovery replays little.
-	snapshotBytes = 64 << 20
 )
 
 // Options configure a Manager. FS, Root, Outputs and Directory are required.
@@ -48,7 +48,9 @@ type Options struct {
 
 	FlushWorkers, InboxSize, RecoveryWorkers int
 	// FlightInputs is how many inputs each active partition remembers; below 0 for none.
-	FlightInputs   int
+	FlightInputs int
+	// SnapshotBytes is after how much appended log a replica that runs writes a snapshot of its producers, with the next flush.
+	SnapshotBytes  int
 	LagMax         time.Duration // replica.lag.time.max
 	MaintainEvery  time.Duration
 	ProducerExpiry time.Duration
@@ -61,13 +63,14 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("partition: FS, Root and Outputs are required")
 	case o.Directory.IsZero():
 		return o, errors.New("partition: the data directory has no id")
-	case o.FlushWorkers < 0 || o.InboxSize < 0 || o.RecoveryWorkers < 0 || o.LagMax < 0 || o.MaintainEvery < 0 || o.ProducerExpiry < 0:
+	case o.FlushWorkers < 0 || o.InboxSize < 0 || o.RecoveryWorkers < 0 || o.SnapshotBytes < 0 || o.LagMax < 0 || o.MaintainEvery < 0 || o.ProducerExpiry < 0:
 		return o, errors.New("partition: a limit is below 0")
 	}
 	setDefault(&o.FlushWorkers, DefaultFlushWorkers)
 	setDefault(&o.InboxSize, DefaultInboxSize)
 	setDefault(&o.RecoveryWorkers, DefaultRecoveryWorkers)
 	setDefault(&o.FlightInputs, DefaultFlightInputs)
+	setDefault(&o.SnapshotBytes, DefaultSnapshotBytes)
 	setDefault(&o.LagMax, replication.DefaultLagMax)
 	setDefault(&o.MaintainEvery, DefaultMaintainEvery)
 	setDefault(&o.ProducerExpiry, DefaultProducerExpiry)

@@ -25,6 +25,8 @@ type environment struct {
 	lagMax  time.Duration
 	expiry  time.Duration
 	flight  int
+	// snapshotBytes is Options.SnapshotBytes.
+	snapshotBytes int64
 	// lease is until when the controller's word holds.
 	lease func() time.Duration
 }

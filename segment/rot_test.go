@@ -181,3 +181,36 @@ func TestLeaderEpochsNeverFallAlongALog(t *testing.T) {
 		}
 	}
 }
+
+// Where recovery cuts the end off, the producer snapshots behind it go too, before the log grows again: they tell of batches that it does not hold, and would pass for the
+// state of those that take their place. They stay away when power fails at once.
+func TestCase5_SnapshotsBehindTheCutAreDropped(t *testing.T) {
+	for _, crashes := range []bool{false, true} {
+		fs := newTestFS(t)
+		l, _ := mustOpen(t, fs, testConfig())
+		add(t, l, 2, 2, 100, 1)
+		check(t, l.Flush())
+		add(t, l, 1, 2, 100, 1) // log.meta does not know of it
+		check(t, l.Flush())
+		check(t, l.WriteProducerSnapshot(4, []byte("below")))
+		check(t, l.WriteProducerSnapshot(6, []byte("behind")))
+		last := l.Size() / 3 * 2
+		disk := fs.CrashClone()
+		l.Abandon()
+		check(t, disk.Flip(filepath.Join(testDir, fileName(0, logSuffix)), last+120, 0x10))
+		l, report := mustOpen(t, disk, testConfig())
+		if l.End() != 4 || !report.Doubtful {
+			t.Fatalf("the log ends at %d, %+v", l.End(), report)
+		}
+		if crashes {
+			l.Abandon()
+			disk = disk.CrashClone()
+			l, _ = mustOpen(t, disk, testConfig())
+		}
+		add(t, l, 2, 2, 100, 2)
+		if at, state, ok := l.ProducerSnapshots(); !ok || at != 4 || string(state) != "below" {
+			t.Errorf("crash %v: the newest snapshot is at %d: %q, %v", crashes, at, state, ok)
+		}
+		check(t, l.Close())
+	}
+}
