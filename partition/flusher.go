@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
 	"github.com/moldau-log/moldau/segment"
@@ -91,7 +92,10 @@ func (p *Partition) FlushDone(j *FlushJob, err error) {
 		p.step(&replication.FlushFailed{Reason: err})
 		return
 	}
-	if j.producers != nil && j.generation == p.replica.Generation() {
+	if j.producers != nil && planted.On(planted.SnapshotAhead) {
+		j.producers = p.producers.encode()
+	}
+	if j.producers != nil && (j.generation == p.replica.Generation() || planted.On(planted.SnapshotOutlivesTruncation)) {
 		p.writeSnapshot(j.flush.Target, j.producers)
 	}
 	p.in.flushed = replication.Flushed{Generation: j.generation, End: j.flush.Target}

@@ -1,6 +1,10 @@
 package partition
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
@@ -221,3 +225,29 @@ func (t *Producers) expire(beforeMs int64) {
 
 // len is how many producers are known.
 func (t *Producers) len() int { return len(t.known) }
+
+// compare says what differs between this state and one that was told by the batches of the log from start on. What was before is not in the log.
+func (t *Producers) compare(told *Producers, start record.Offset) error {
+	for _, id := range slices.Sorted(maps.Keys(told.known)) {
+		p := told.known[id]
+		if have := t.known[id]; have == nil || have.epoch != p.epoch {
+			return fmt.Errorf("partition: producer %d, epoch %d, is not known, and the log has %+v", id, p.epoch, p.since(start))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.known)) {
+		p := t.known[id]
+		have, want := p.since(start), []rememberedBatch(nil)
+		if in := told.known[id]; in != nil {
+			want = in.since(start)
+		}
+		if !slices.Equal(have, want) {
+			return fmt.Errorf("partition: of producer %d, epoch %d, %+v is known, and the log has %+v", id, p.epoch, have, want)
+		}
+	}
+	return nil
+}
+
+// since lists the remembered batches that reach beyond start.
+func (p *producer) since(start record.Offset) []rememberedBatch {
+	return slices.DeleteFunc(slices.Clone(p.window[:p.count]), func(b rememberedBatch) bool { return b.end <= start })
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
+	"github.com/moldau-log/moldau/segment"
 )
 
 // replayBytes is how much log is read at once to rebuild producer state.
@@ -31,35 +32,55 @@ func (p *Partition) loadProducers() error {
 	return p.replay(max(at, p.log.Start()))
 }
 
-// replay applies the batches from an offset on. Their time of append is not known; their timestamps are the clients', who may say anything. So the present stands
-// for it: a producer is remembered longer for a restart, and never forgotten too early.
+// replay applies the batches from an offset on to the producer state.
 func (p *Partition) replay(from record.Offset) error {
+	read, err := p.producers.replay(p.log.View(), from, p.wallMs)
+	p.appendedSince += read // so that a snapshot is due when much was read
+	return err
+}
+
+// replay applies the batches of a log from an offset on, and returns how many bytes it has read. Their time of append is not known; their timestamps are the
+// clients', who may say anything. So the present stands for it: a producer is remembered longer for a restart, and never forgotten too early.
+func (t *Producers) replay(v *segment.View, from record.Offset, nowMs int64) (read int64, err error) {
 	var buf []byte
-	for v := p.log.View(); from < v.End(); {
+	for from < v.End() {
 		slice, err := v.Read(from, replayBytes, v.End())
 		if err != nil {
-			return fmt.Errorf("partition: rebuild producer state at %d: %w", from, err)
+			return read, fmt.Errorf("partition: rebuild producer state at %d: %w", from, err)
 		}
 		if slice.Len() == 0 {
-			return nil
+			return read, nil
 		}
 		buf, err = slice.AppendTo(buf[:0])
 		slice.Release()
-		p.appendedSince += int64(len(buf)) // so that a snapshot is due when much was read
+		read += int64(len(buf))
 		if err == nil {
 			err = record.Split(buf, func(b record.Batch) error {
 				if b.NextOffset() > from { // also of one that the log start lies in
-					p.producers.apply(b.Head, p.wallMs)
+					t.apply(b.Head, nowMs)
 				}
 				from = max(from, b.NextOffset())
 				return nil
 			})
 		}
 		if err != nil {
-			return fmt.Errorf("partition: rebuild producer state at %d: %w", from, err)
+			return read, fmt.Errorf("partition: rebuild producer state at %d: %w", from, err)
 		}
 	}
-	return nil
+	return read, nil
+}
+
+// ProducerSnapshot is up to where the records reach of which the newest producer snapshot tells, the log start when there is none.
+func (p *Partition) ProducerSnapshot() record.Offset { return p.snapshotAt }
+
+// CheckProducers reads the whole log and compares what its batches tell of their producers with what is remembered. It is for who looks for bugs, between turns and
+// before any producer has expired. An error says what differs, or that the log cannot be read.
+func (p *Partition) CheckProducers() error {
+	told := newProducers()
+	if _, err := told.replay(p.log.View(), p.log.Start(), p.wallMs); err != nil {
+		return err
+	}
+	return p.producers.compare(told, p.log.Start())
 }
 
 // Maintain does what is due now and then: retention, which only a leader decides, producer expiry, and a checkpoint that keeps recovery short.

@@ -133,7 +133,8 @@ func (b *broker) start() {
 	}
 	var err error
 	b.opener, err = partition.NewOpener(partition.Options{FS: b.fs, Root: dataRoot, Broker: b.id, Directory: b.dir, Outputs: b, Clock: b,
-		Meter: b.w.meters, LagMax: b.w.mix.lagMax, ProducerExpiry: b.w.mix.expiry, FlightInputs: -1}, func() time.Duration { return b.lease })
+		Meter: b.w.meters, LagMax: b.w.mix.lagMax, ProducerExpiry: b.w.mix.expiry, FlightInputs: -1, SnapshotBytes: b.snapshotBytes()},
+		func() time.Duration { return b.lease })
 	b.w.check.must(err)
 	b.groups = newGroupShell(b)
 	b.planner = partition.NewPlanner(b.id, b.dir)
@@ -144,6 +145,9 @@ func (b *broker) start() {
 	b.later(b.w.between(5*time.Millisecond, 300*time.Millisecond), b.register)
 	b.later(heartbeatEvery, b.beat)
 }
+
+// snapshotBytes is after how much log a replica of this broker writes a producer snapshot: some often, some now and then, some hardly ever. The product takes 64 MiB.
+func (b *broker) snapshotBytes() int { return 512 << (3 * (int(b.id) % 3)) }
 
 // replica finds a local replica, nil when there is none.
 func (b *broker) replica(tp cluster.TopicPartition) *replica {

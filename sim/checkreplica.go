@@ -18,6 +18,7 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 		c.w.cov.Truncations++
 		c.w.note("truncated", int64(r.b.id), c.w.key(r.tp), int64(before.LogEnd), int64(now.LogEnd))
 		r.seen = min(r.seen, int64(now.LogEnd))
+		c.remembers(r)
 		// Nothing that can be read goes when the watermark is only where the log starts: an empty log may begin anew inside the batch in which it was to begin,
 		// and one that has taken the log start from the metadata may turn out to be another one below it.
 		if now.LogEnd < before.HighWatermark && before.HighWatermark > before.LogStart && now.LogEnd < c.ledgers[r.tp].cutBy(now.LeaderEpoch) {
@@ -257,8 +258,9 @@ func (c *checker) goingDown(b *broker) {
 	}
 }
 
-// recovered compares a log after a power cut with what it was: what was flushed is there.
+// recovered compares a log that was opened with what it was before a power cut: what was flushed is there.
 func (c *checker) recovered(r *replica) {
+	c.remembers(r)
 	key := place{r.b.id, r.tp}
 	was, ok := c.down[key]
 	delete(c.down, key)
@@ -274,6 +276,19 @@ func (c *checker) recovered(r *replica) {
 	}
 }
 
+// remembers compares what a replica knows of producers with what its log tells: a batch that is remembered and not there would be acknowledged when it comes
+// again, and one that is there and not remembered would be stored twice (I5).
+func (c *checker) remembers(r *replica) {
+	if c.w.isSpoilt(r.b) || r.at.Role == partition.RoleOffline || c.w.mix.expiry > 0 {
+		return // with an expiry, what the log still has may be forgotten
+	}
+	r.b.disk.fail.Exempt(func() {
+		if err := r.CheckProducers(); err != nil {
+			c.fail("I5: broker %d remembers of %s what its log does not tell: %v", r.b.id, c.w.named(r.tp), err)
+		}
+	})
+}
+
 // finish looks at the healed cluster: all replicas are byte-identical and hold exactly what is committed, each producer's records in its order.
 func (c *checker) finish() {
 	for _, tp := range c.w.live() {
@@ -281,6 +296,7 @@ func (c *checker) finish() {
 		for _, id := range p.Replicas {
 			last := map[*producer]int64{}
 			r := c.w.brokers[id].replica(tp)
+			c.remembers(r)
 			end := c.walk(r, r.at.LogStart, func(b record.Batch) {
 				c.committedBatch(tp, b, witness{fmt.Sprintf("after healing broker %d has", id), r.at.LeaderEpoch, true})
 				for r, err := range b.All(maxDecompress) {

@@ -46,18 +46,19 @@ type Coverage struct {
 	BitFlips     int
 	LostSegments int
 	// LostDirectories were moved away; MissingReplicas is how often a start has missed one.
-	LostDirectories int
-	MissingReplicas int
-	EmptyDisks      int
-	OldDisks        int
-	SwappedDisks    int
-	RefusedStarts   int // of a broker that does not start with the disk it has
-	DamagedLogs     int // that were found so at opening
-	DoubtfulEnds    int // of logs that were cut at opening and do not look torn
-	CorruptAnswers  int // reads that were refused for damage
-	CorruptReads    int // damaged bytes that a client has found out
-	Repairs         int
-	ClockJumps      int
+	LostDirectories   int
+	MissingReplicas   int
+	EmptyDisks        int
+	OldDisks          int
+	SwappedDisks      int
+	RefusedStarts     int // of a broker that does not start with the disk it has
+	DamagedLogs       int // that were found so at opening
+	DoubtfulEnds      int // of logs that were cut at opening and do not look torn
+	ProducerSnapshots int // of replicas that run
+	CorruptAnswers    int // reads that were refused for damage
+	CorruptReads      int // damaged bytes that a client has found out
+	Repairs           int
+	ClockJumps        int
 
 	// Losses that an operator accepts.
 	LostCopies       int // partitions that lost every complete copy

@@ -363,6 +363,7 @@ func diskFloors() []floor {
 		{"swapped disks", func(c *Coverage) int { return c.SwappedDisks }, 5},
 		{"starts that were refused", func(c *Coverage) int { return c.RefusedStarts }, 20},
 		{"logs found damaged", func(c *Coverage) int { return c.DamagedLogs }, 20},
+		{"producer snapshots of running replicas", func(c *Coverage) int { return c.ProducerSnapshots }, 10_000},
 		{"repairs", func(c *Coverage) int { return c.Repairs }, 20},
 	}
 }

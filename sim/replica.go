@@ -143,11 +143,20 @@ func (r *replica) flush(job *partition.FlushJob) {
 	}
 	if w.chance(500) {
 		err := job.Sync()
-		r.b.later(d, func() { r.post(func() { r.FlushDone(job, err) }) })
+		r.b.later(d, func() { r.post(func() { r.flushed(job, err) }) })
 		return
 	}
 	r.b.later(d, func() {
 		err := job.Sync()
-		r.post(func() { r.FlushDone(job, err) })
+		r.post(func() { r.flushed(job, err) })
 	})
+}
+
+// flushed tells the replica of the end of a flush.
+func (r *replica) flushed(job *partition.FlushJob, err error) {
+	before := r.ProducerSnapshot()
+	r.FlushDone(job, err)
+	if r.ProducerSnapshot() > before {
+		r.b.w.cov.ProducerSnapshots++
+	}
 }

@@ -40,6 +40,8 @@ var catalogue = [end]Info{
 	SequenceGapAccepted:        {"sequence-gap-accepted", "a batch whose predecessor is missing is refused", "68, I3"},
 	FollowerForgetsSequences:   {"follower-forgets-sequences", "followers keep the sequences of producers, so that they know duplicates when they lead", "62, I5"},
 	SequencesOutliveTruncation: {"sequences-outlive-truncation", "the sequences of batches that were cut off are forgotten with them", "27, redpanda #3039"},
+	SnapshotAhead:              {"snapshot-ahead", "a producer snapshot tells of what its flush has made durable, and of nothing later", "66, I5"},
+	SnapshotOutlivesTruncation: {"snapshot-outlives-truncation", "a producer snapshot from before a truncation is not written after it", "144, I5"},
 	ReadsUncommitted:           {"reads-uncommitted", "consumers read below the watermark only", "I6"},
 	LatestBeforeSettled:        {"latest-before-settled", "a new leader tells no latest offset before its watermark reaches its log end at the election", "31, KIP-207"},
 	LeaseIgnoredByLatest:       {"lease-ignored-by-latest", "a leader tells no latest offset when the controller's lease has run out", "145, I9"},

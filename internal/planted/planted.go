@@ -33,6 +33,8 @@ const (
 	SequenceGapAccepted
 	FollowerForgetsSequences
 	SequencesOutliveTruncation
+	SnapshotAhead
+	SnapshotOutlivesTruncation
 	ReadsUncommitted
 	LatestBeforeSettled
 	LeaseIgnoredByLatest
