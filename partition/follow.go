@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -35,9 +36,11 @@ func (p *Partition) Deliver(leaderEpoch record.LeaderEpoch, d session.Data, recy
 	p.arrived = nil
 }
 
-// inspect checks every batch, notes where the new ones lie and under which epochs, and leaves out those that the log has.
+// inspect checks every batch, notes where the new ones lie and under which epochs, and leaves out those that the log has. The base offset lies outside the checksum,
+// and the leader does not look again at what it has appended itself: that it leaves no gap is what proves it. No leader has gaps, since none compacts.
 func (p *Partition) inspect(bytes []byte, in *replication.Delivered) ([]byte, error) {
 	have, skip := p.replica.LogEnd(), 0
+	expect := max(have, in.First)
 	last := record.NoEpoch
 	err := record.Split(bytes, func(b record.Batch) error {
 		if b.NextOffset() <= have {
@@ -48,6 +51,10 @@ func (p *Partition) inspect(bytes []byte, in *replication.Delivered) ([]byte, er
 		if err := b.VerifyCRC(); err != nil && !planted.On(planted.FollowerSkipsChecksum) {
 			return err
 		}
+		if b.BaseOffset() > expect {
+			return fmt.Errorf("partition: a batch begins at offset %d, expected %d", b.BaseOffset(), expect)
+		}
+		expect = b.NextOffset()
 		in.First = min(in.First, b.BaseOffset())
 		if b.LeaderEpoch() != last {
 			last = b.LeaderEpoch()

@@ -210,6 +210,38 @@ func TestCase63_BadBatchIsNotAppended(t *testing.T) {
 	k.checkValues("a")
 }
 
+// TestCase63_ABatchWithARottenOffsetIsNotAppended: a base offset lies outside the checksum, and a leader may hand out one that has rotted since it was checked.
+func TestCase63_ABatchWithARottenOffsetIsNotAppended(t *testing.T) {
+	batch := func(base record.Offset, value string) []byte {
+		b, err := record.Parse(sent{values: []string{value}}.bytes(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Stamp(base, 1)
+		return b.Bytes()
+	}
+	for name, bytes := range map[string][]byte{
+		"the first":  batch(32768, "a"),
+		"the second": append(batch(0, "a"), batch(32769, "b")...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t, vfs.NewMem())
+			k.topic(2, 2)
+			done := make(chan struct{})
+			k.manager.Data(testTP, 1, session.Data{First: 0, HighWatermark: 2, Bytes: bytes}, func() { close(done) })
+			<-done
+			if s := k.runner().Status(); s.LogEnd != 0 || s.Role != RoleFollower {
+				t.Errorf("status %+v", s)
+			}
+			if n := k.manager.env.meters.corrupt.Value(); n != 1 {
+				t.Errorf("counted %d bad deliveries", n)
+			}
+			k.deliver(1, 0, 2, "a", "b")
+			k.checkValues("a", "b")
+		})
+	}
+}
+
 // fakeSink is a follower's sender.
 type fakeSink struct {
 	accepted chan fetcher.Reader
