@@ -238,12 +238,14 @@ func (c *checker) partitionChanged(l *ledger, old, now *cluster.Partition) {
 
 // reassigned looks at what a reassignment does: it never makes an ISR smaller than min.insync.replicas by its own doing (case 53).
 func (c *checker) reassigned(image *cluster.Image, change cluster.Change[cluster.TopicPartition, *cluster.Partition], cmd cluster.Command) {
+	old, now := change.Old, change.New
 	switch cmd.(type) {
-	case cluster.Reassign, cluster.FinishReassign:
+	case cluster.Reassign:
+	case cluster.FinishReassign:
+		c.broughtAll(change.Key, image, old, now)
 	default:
 		return
 	}
-	old, now := change.Old, change.New
 	if len(old.Adding)+len(old.Removing) > 0 && len(now.Adding)+len(now.Removing) == 0 {
 		c.w.cov.Reassignments++
 	}

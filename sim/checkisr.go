@@ -8,28 +8,39 @@ import (
 	"github.com/moldau-log/moldau/record"
 )
 
-// strongISR checks that whoever the metadata says is in sync, or is eligible to lead, has everything that is committed, flushed unless the topic is relaxed:
-// any of them may be elected at any moment. A replica that is down is looked at when it leads (complete).
+// strongISR checks, whenever the metadata of a partition or a leader's watermark has changed, that whoever the metadata says is in sync, or is eligible to
+// lead, has everything that is committed, flushed unless the topic is relaxed: any of them may be elected at any moment. A replica that is down is looked at when it leads (complete).
 func (c *checker) strongISR(tp cluster.TopicPartition, image *cluster.Image, p *cluster.Partition) {
-	topic, ok := image.Topic(tp.Topic)
-	if !ok || c.ledgers[tp].undecided() {
-		return
-	}
-	relaxed := image.TopicConfig(topic).FlushPolicy != cluster.FlushAlways
-	committed := record.Offset(len(c.ledgers[tp].slots))
 	for _, id := range slices.Concat(p.ISR, p.ELR) {
-		b := c.w.brokers[id]
-		r := b.replica(tp)
-		if !b.up || r == nil || r.at.Role == partition.RoleOffline || c.w.isSpoilt(b) {
-			continue
-		}
-		has := r.at.Flushed
-		if relaxed {
-			has = r.at.LogEnd
-		}
-		if has < committed {
+		if has, committed := c.holds(tp, image, id); has < committed {
 			c.fail("StrongISR: broker %d has %s to %d of %d committed, and is in the ISR %v or the ELR %v of partition epoch %d",
 				id, c.w.named(tp), has, committed, p.ISR, p.ELR, p.PartitionEpoch)
+		}
+	}
+}
+
+// holds is up to where a broker has a partition by the measure of its topic, and up to where that is committed. Of a broker of which nothing can be said now,
+// or of which nothing is promised, it says that it has everything.
+func (c *checker) holds(tp cluster.TopicPartition, image *cluster.Image, id cluster.BrokerID) (has, committed record.Offset) {
+	committed = record.Offset(len(c.ledgers[tp].slots))
+	b := c.w.brokers[id]
+	r := b.replica(tp)
+	topic, ok := image.Topic(tp.Topic)
+	if !ok || c.ledgers[tp].undecided() || !b.up || r == nil || r.at.Role == partition.RoleOffline || c.w.isSpoilt(b) {
+		return committed, committed
+	}
+	if image.TopicConfig(topic).FlushPolicy != cluster.FlushAlways {
+		return r.at.LogEnd, committed
+	}
+	return r.at.Flushed, committed
+}
+
+// broughtAll checks the end of a reassignment: who asked for it may now take away what the former replicas have, so that those that it has brought hold
+// everything that is committed (case 53).
+func (c *checker) broughtAll(tp cluster.TopicPartition, image *cluster.Image, old, now *cluster.Partition) {
+	for _, id := range old.Adding {
+		if has, committed := c.holds(tp, image, id); now.HasReplica(id) && has < committed {
+			c.fail("I1: the reassignment of %s to %v has ended, and broker %d has %d of %d committed (case 53)", c.w.named(tp), now.Replicas, id, has, committed)
 		}
 	}
 }

@@ -39,6 +39,7 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	}
 	if goesOn && now.HighWatermark > before.HighWatermark {
 		c.onDisk(r)
+		defer c.inSync(r)
 		if len(now.ISR) < now.MinISR && len(before.ISR) < before.MinISR && !r.enoughMeanwhile(min(now.MinISR, before.MinISR)) && !r.trimmedTo(now.HighWatermark) {
 			c.fail("I1: leader %d of %s moves its watermark to %d with the ISR %v, below min.insync.replicas %d (case 39)",
 				r.b.id, c.w.named(r.tp), now.HighWatermark, now.ISR, now.MinISR)
@@ -137,6 +138,14 @@ func (c *checker) onDisk(r *replica) {
 			c.fail("I1: the watermark of leader %d of %s is %d, broker %d is in sync and has flushed %d",
 				r.b.id, c.w.named(r.tp), r.at.HighWatermark, id, m.at.Flushed)
 		}
+	}
+}
+
+// inSync looks at who is in sync by the metadata, once what r's watermark says is noted.
+func (c *checker) inSync(r *replica) {
+	image := c.w.meta.state.Image()
+	if p, ok := image.Partition(r.tp); ok && !c.failed() {
+		c.strongISR(r.tp, image, p)
 	}
 }
 

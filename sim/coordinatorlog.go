@@ -47,7 +47,11 @@ func (s *groupShell) append(cmd cluster.GroupAppend) *attempt {
 		}
 		answer(cluster.Result{}, errUnknownOutcome)
 	})
-	if w.chance(15) { // the connection ends while the answer, or the request itself, is on its way
+	breaks := 15
+	if s.b.applies > w.now {
+		breaks = 250 // what delays the metadata is often that connection
+	}
+	if w.chance(breaks) { // the connection ends while the answer, or the request itself, is on its way
 		s.b.later(w.between(0, 8*time.Millisecond), func() {
 			if !tried.waits {
 				answer(cluster.Result{}, errUnknownOutcome)

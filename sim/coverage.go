@@ -12,6 +12,7 @@ type Coverage struct {
 	Acknowledged    int
 	Retries         int // produce requests sent again
 	Pipelined       int // batches that came behind others in flight
+	FullInboxes     int // that kept a connection waiting
 	SequenceWraps   int // from 2^31-1 to 0
 	Duplicates      int // of those, answered from memory
 	Reads           int // answers with records
@@ -34,6 +35,8 @@ type Coverage struct {
 	ControllerMoves int
 	SlowRafts       int // times in which nothing was committed
 	LateMetadata    int // times in which a broker applied nothing
+	LateDrains      int // drains of such a broker
+	LateFences      int // silences of about a session, with slow commits at their end
 	AltersUnknown   int // ISR proposals without an answer in time
 	MessagesLost    int
 	StreamsBroken   int
@@ -44,6 +47,7 @@ type Coverage struct {
 	ReadErrors   int
 	FullDisks    int
 	BitFlips     int
+	FlipsBehind  int // of them in what a follower has still to copy
 	LostSegments int
 	// LostDirectories were moved away; MissingReplicas is how often a start has missed one.
 	LostDirectories   int

@@ -26,6 +26,7 @@ func diskFaults() []faultKind {
 		{name: "empty-disk", rare: true, do: (*World).emptyDisk},
 		{name: "old-disk", do: (*World).oldDisk},
 		{name: "swapped-disks", rare: true, do: (*World).swapDisks},
+		{name: "bit-flip-behind", do: func(w *World, _ *broker) { w.flipBehind() }},
 	}
 }
 
@@ -118,12 +119,15 @@ func (b *broker) nearlyFull() bool {
 	return err == nil && free < b.w.mix.reserve
 }
 
-// whileDown ends a broker's process or its host, does something to its disk, and lets it start later.
+// whileDown ends a broker's process or its host, or every host, does something to its disk, and lets it start later.
 func (w *World) whileDown(b *broker, what func()) {
 	if b.up {
 		b.crash()
 	}
-	if w.chance(400) {
+	switch {
+	case w.chance(150): // everybody's: the next leaders are chosen among those who come back first
+		w.powerCutOfAll()
+	case w.chance(400):
 		w.cov.PowerCuts++
 		b.disk.powerCut(w.scheduler, w.chance(500))
 	}
@@ -138,7 +142,11 @@ func (w *World) bitFlip(b *broker) {
 	}
 	live := b.up && w.chance(400)
 	flip := func() {
-		if logs := b.disk.files(".log"); len(logs) > 0 {
+		logs := b.disk.files(".log")
+		if w.chance(500) {
+			logs = newestFiles(logs)
+		}
+		if len(logs) > 0 {
 			w.flipIn(b, logs[w.rng.IntN(len(logs))])
 		}
 	}
@@ -153,18 +161,15 @@ func (w *World) bitFlip(b *broker) {
 	})
 }
 
-// flipIn changes one byte of a file: often in a head, often near the end.
+// flipIn changes one byte of a file.
 func (w *World) flipIn(b *broker, path string) {
 	info, err := b.disk.mem.Stat(path)
 	if err != nil || info.Size == 0 {
 		return
 	}
 	at := w.rng.Int64N(info.Size)
-	switch w.rng.IntN(4) {
-	case 0:
-		at = min(at, w.rng.Int64N(61)) // the head of the first batch
-	case 1:
-		at = max(0, info.Size-1-w.rng.Int64N(min(info.Size, 100)))
+	if batches := b.disk.batches(path); len(batches) > 0 && w.chance(700) {
+		at = w.byteOf(batches)
 	}
 	w.cov.BitFlips++
 	w.note("flip "+filepath.Base(path), at, info.Size)
@@ -355,6 +360,7 @@ func diskFloors() []floor {
 		{"read errors", func(c *Coverage) int { return c.ReadErrors }, 30},
 		{"full disks", func(c *Coverage) int { return c.FullDisks }, 30},
 		{"flipped bits", func(c *Coverage) int { return c.BitFlips }, 30},
+		{"flipped bits that followers have still to copy", func(c *Coverage) int { return c.FlipsBehind }, 5},
 		{"lost segments", func(c *Coverage) int { return c.LostSegments }, 3},
 		{"lost directories", func(c *Coverage) int { return c.LostDirectories }, 3},
 		{"starts that missed a replica", func(c *Coverage) int { return c.MissingReplicas }, 5},

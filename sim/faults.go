@@ -23,6 +23,7 @@ type mixture struct {
 	faultTime  time.Duration   // how long faults go on
 	reserve    int64           // bytes that produce leaves on a disk
 	expiry     time.Duration   // of idle producers; 0 for the usual one
+	late       int             // in 1000 ISR proposals, and of their answers, which lie in a queue
 }
 
 // faultKind is one thing that can go wrong.
@@ -105,6 +106,7 @@ func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	if s.chance(500) {
 		m.reserve = 2 << 10
 	}
+	m.late = []int{30, 30, 300}[s.rng.IntN(3)]
 	return m
 }
 

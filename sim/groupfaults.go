@@ -17,6 +17,7 @@ func groupFaults() []faultKind {
 		{name: "controller-move-in-commit", do: func(w *World, _ *broker) { w.groups.ambush = true }},
 		{name: "late-append", do: func(w *World, _ *broker) { w.groups.hold = true }},
 		{name: "shard-move", do: func(w *World, _ *broker) { w.groups.moveShard() }},
+		{name: "late-coordinator", do: func(w *World, _ *broker) { w.lateMetadata(w.groups.coordinatorBroker()) }},
 	}
 }
 

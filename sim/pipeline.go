@@ -30,6 +30,7 @@ type connection struct {
 	life int           // of the broker that has accepted it, 0 for none yet
 	last time.Duration // arrival of the newest request
 	back time.Duration // and of the newest answer: both ways keep their order
+	full time.Duration // until when the broker takes nothing from it, because an inbox is full
 	dead bool          // nothing comes through any more
 }
 
@@ -99,17 +100,50 @@ func (p *pipeline) send(op *operation) {
 	conn.last = max(conn.last+1, w.now+w.net.delay())
 	deadline := w.between(300*time.Millisecond, answerTimeout)
 	w.at(conn.last, func() {
-		if conn.dead = conn.dead || w.net.cut[way]; conn.dead || !p.accepted(conn) {
-			return
+		if conn.dead = conn.dead || w.net.cut[way]; !conn.dead {
+			p.arrive(conn, op, deadline)
 		}
-		b := conn.to
-		b.do(func() {
-			b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, b.Now()+deadline, func(res partition.ProduceResult) {
-				p.answer(conn, op, res)
-			})
-		})
 	})
 	w.after(answerTimeout+500*time.Millisecond, func() { p.failed(conn, op, "no answer") })
+}
+
+// arrive hands a batch to the broker. Where the inbox of the partition is full, it waits there until its deadline and is refused then, unless there is room
+// before, and what comes behind it on the connection waits with it.
+func (p *pipeline) arrive(conn *connection, op *operation, deadline time.Duration) {
+	w, b := p.l.w, conn.to
+	if w.now < conn.full {
+		w.at(conn.full, func() { p.arrive(conn, op, deadline) })
+		return
+	}
+	if conn.dead || !p.accepted(conn) {
+		return
+	}
+	deliver := func() {
+		b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, b.Now()+deadline, func(res partition.ProduceResult) { p.answer(conn, op, res) })
+	}
+	if w.faults && w.chance(w.mix.overrun) {
+		w.cov.FullInboxes++
+		room := w.between(0, 2*deadline)
+		conn.full = w.now + min(room, deadline)
+		if room > deadline {
+			deliver = func() { b.overloaded(p.tp, op.batch, func(res partition.ProduceResult) { p.answer(conn, op, res) }) }
+		}
+		w.at(conn.full, func() {
+			if !conn.dead && p.accepted(conn) {
+				b.do(deliver)
+			}
+		})
+		return
+	}
+	b.do(deliver)
+}
+
+// overloaded refuses a batch for which the inbox of its partition had no room in time, as partition.Runner does.
+func (b *broker) overloaded(tp cluster.TopicPartition, batch []byte, answer func(partition.ProduceResult)) {
+	if r := b.replica(tp); r != nil {
+		r.post(func() { r.NoteRefused(batch) })
+	}
+	answer(partition.ProduceResult{Code: cluster.CodeOverloaded, BaseOffset: -1})
 }
 
 // answer takes an answer back to the client. One that is lost takes the connection with it.
@@ -213,6 +247,7 @@ func (p *pipeline) waits() string {
 func pipelineFloors() []floor {
 	return []floor{
 		{"batches behind others in flight", func(c *Coverage) int { return c.Pipelined }, 4000},
+		{"full inboxes", func(c *Coverage) int { return c.FullInboxes }, 15},
 		{"wraps of sequence numbers", func(c *Coverage) int { return c.SequenceWraps }, 20},
 	}
 }
