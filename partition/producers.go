@@ -154,7 +154,7 @@ func behind(a, b record.Sequence) bool {
 // noteRefused remembers that the batch of a producer without state was refused and will come again. leading is the epoch in which this replica led then, or
 // NoEpoch.
 func (t *Producers) noteRefused(b record.Head, leading record.LeaderEpoch, nowMs int64) {
-	if !b.HasProducer() || t.known[b.ProducerID()] != nil {
+	if !b.HasProducer() || t.known[b.ProducerID()] != nil || planted.On(planted.RefusedBatchForgotten) {
 		return
 	}
 	id := b.ProducerID()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication"
 	"github.com/moldau-log/moldau/segment"
@@ -56,6 +57,10 @@ func (t *Producers) replay(v *segment.View, from record.Offset, nowMs int64) (re
 		read += int64(len(buf))
 		if err == nil {
 			err = record.Split(buf, func(b record.Batch) error {
+				if b.BaseOffset() < from && planted.On(planted.TrimmedBatchNotReplayed) {
+					from = b.NextOffset()
+					return nil
+				}
 				if b.NextOffset() > from { // also of one that the log start lies in
 					t.apply(b.Head, nowMs)
 				}

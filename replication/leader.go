@@ -49,7 +49,7 @@ func (r *Replica) leaderLeft(now time.Duration, id cluster.BrokerID) {
 // is in the ISR, or was taken out when its lease was over.
 func (r *Replica) awaitFormer(now time.Duration) {
 	for _, f := range r.former {
-		if f.until > now && !r.state.HasReplica(f.broker) {
+		if f.until > now && !r.state.HasReplica(f.broker) && !planted.On(planted.FormerLeaderNotAwaited) {
 			r.leading.quietUntil = max(r.leading.quietUntil, f.until)
 		}
 	}

@@ -194,6 +194,9 @@ func (r *Replica) metadataChanged(now time.Duration, in *PartitionChanged) {
 		return
 	}
 	r.takeConfig(in.Config)
+	if planted.On(planted.SettingsBeforeState) {
+		r.configTaken(now)
+	}
 	r.partitionChanged(now, in.State, in.Peers)
 	r.configTaken(now)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -149,7 +150,7 @@ func hasGap(end record.Offset, heads []head) bool {
 // each gap between two segments, which would pass for a lost one. And the clean mark is taken back before the first append of a relaxed log; otherwise it may stay: it names
 // the sizes of all segments, and a flushed append changes them, while an append that was never flushed was never acknowledged.
 func (l *Log) prepare(gap bool) error {
-	if l.named && !(gap && !l.gaps) && !(l.relaxed && l.cleanOnDsk) {
+	if (l.named || planted.On(planted.SegmentNamedLate)) && !(gap && !l.gaps) && !(l.relaxed && l.cleanOnDsk) {
 		return nil
 	}
 	had := l.gaps

@@ -338,6 +338,7 @@ func (o *opener) doubt(h vfs.File, bad *DamageError, size int64) error {
 		return err
 	}
 	whole, err := isLong(h, bad.Position, size)
+	whole = whole && !planted.On(planted.RottenEndTakenForTorn)
 	o.report.Doubtful, o.report.Rotten = o.report.Doubtful || whole, o.report.Rotten || whole
 	return err
 }

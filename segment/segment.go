@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/moldau-log/moldau/internal/planted"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -85,7 +86,7 @@ func (s *segment) matches(h vfs.File, e offsetEntry) bool {
 // verify checks the CRCs of a range of whole batches unless that was done before. Base offsets and leader epochs lie outside the CRC, so it
 // also checks that they rise, that they leave room for what follows the range, and that the epochs are those of the history.
 func (s *segment) verify(h vfs.File, from, to int64, epochs epochHistory) error {
-	if s.file.isVerified(from, to) {
+	if s.file.isVerified(from, to) || planted.On(planted.ReadUnchecked) {
 		return nil
 	}
 	w := s.walk(h, to)

@@ -51,7 +51,11 @@ func (c *Coordinator) load(sh *shard) {
 	if sh.attempts > 0 { // it takes longer: requests are better tried again later
 		c.refuseParked(sh, cluster.CodeCoordinatorLoading, "the coordinator is taking over")
 	}
-	c.effects.Loads = append(c.effects.Loads, Load{Shard: sh.id, Epoch: sh.epoch, MinIndex: c.lastIndex, Attempt: sh.attempts})
+	l := Load{Shard: sh.id, Epoch: sh.epoch, MinIndex: c.lastIndex, Attempt: sh.attempts}
+	if planted.On(planted.StaleTakeover) {
+		l.MinIndex = 0
+	}
+	c.effects.Loads = append(c.effects.Loads, l)
 	sh.attempts++
 }
 

@@ -118,7 +118,7 @@ func (g *Group) allOffsets() []FetchedOffset {
 // delete removes the group.
 func (g *Group) delete() Output {
 	switch n := g.Members(); {
-	case n > 0:
+	case n > 0 && !planted.On(planted.OccupiedGroupDeleted):
 		return refuse(cluster.CodeGroupNotEmpty, fmt.Sprintf("group %s has %d members; stop them before deleting it", g.name, n))
 	case !g.exists():
 		return refuse(cluster.CodeUnknownGroup, "there is no group "+g.name)
@@ -179,7 +179,7 @@ func (g *Group) expire(env Env, x Expire) Output {
 	var expired []cluster.GroupRecord
 	keys := g.offsets.keys()
 	for _, tp := range keys {
-		if committed, _ := g.offsets.get(tp); committed.CommittedMs <= before && !wanted(tp.Topic) {
+		if committed, _ := g.offsets.get(tp); committed.CommittedMs <= before && (!wanted(tp.Topic) || planted.On(planted.LiveOffsetsExpire)) {
 			expired = append(expired, cluster.OffsetDeleted{Group: g.name, Partition: tp})
 		}
 	}

@@ -77,7 +77,7 @@ func repeated(c cluster.RegisterBroker, before *cluster.Broker) bool {
 // is the last one, which then never came to know.
 func outdated(c cluster.RegisterBroker, before *cluster.Broker) bool {
 	return c.PreviousEpoch != cluster.NoBrokerEpoch && c.PreviousEpoch != before.Epoch && c.Broker.Incarnation != before.Incarnation &&
-		!slices.Contains(c.PreviousStarts, before.Incarnation)
+		(!slices.Contains(c.PreviousStarts, before.Incarnation) || planted.On(planted.StartsIgnored))
 }
 
 // reenter does to one partition what the registration of one of its replicas means.

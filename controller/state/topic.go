@@ -166,7 +166,7 @@ func (a *apply) followConfigs(touched func(*cluster.Topic) bool) {
 		for n, p := range a.old.PartitionsOf(t.ID) {
 			e := a.edit(cluster.TopicPartition{Topic: t.ID, Partition: n}, p)
 			now, before := a.minISR(e), a.old.MinISR(t, p)
-			if now < before && e.Leader != cluster.NoBroker && !planted.On(planted.ELROutlivesMinISR) {
+			if now < before && (e.Leader != cluster.NoBroker || planted.On(planted.ELRClearedWithoutLeader)) && !planted.On(planted.ELROutlivesMinISR) {
 				e.ELR = nil
 			}
 			// A leader that still works under the old min ISR lets the watermark move where the ELR would take it to stand still: its

@@ -35,6 +35,8 @@ var catalogue = [end]Info{
 	LeadsFormerEpoch:         {"leads-former-epoch", "no broker writes in a leader epoch that an earlier life of it has written in", "142, I8"},
 	SubscriptionIDsRestart:   {"subscription-ids-restart", "ids of subscriptions rise over all streams, so that the end of an old one never ends a new one", "found by the simulator"},
 	AckFromBeforeTruncation:  {"ack-from-before-truncation", "an acknowledgement from before a truncation is not sent for the log after it", "27"},
+	SettingsBeforeState:      {"settings-before-state", "the settings of an image count together with its state", "143"},
+	FormerLeaderNotAwaited:   {"former-leader-not-awaited", "a new leader tells no latest offset while a former one that is no replica any more may", "I9"},
 
 	DuplicateAppended:          {"duplicate-appended", "a batch that was appended before is not appended again", "66, I5"},
 	SequenceGapAccepted:        {"sequence-gap-accepted", "a batch whose predecessor is missing is refused", "68, I3"},
@@ -50,6 +52,10 @@ var catalogue = [end]Info{
 	TombstoneIgnored:           {"tombstone-ignored", "a replica that a tombstone names is removed", "55, 149"},
 	UnknownReplicaDeleted:      {"unknown-replica-deleted", "a replica is never deleted because metadata does not know it", "149"},
 	MissingReplicaReplaced:     {"missing-replica-replaced", "a replica whose directory is gone is reported, not replaced by an empty one that counts as complete", "40"},
+	RefusedBatchForgotten:      {"refused-batch-forgotten", "what a producer has in flight behind its refused first batch is not taken before it", "68"},
+	TrimmedBatchNotReplayed:    {"trimmed-batch-not-replayed", "after a restart the batch in which the log start lies is known as a duplicate", "66"},
+	FoundNamesNotSynced:        {"found-names-not-synced", "a start makes the names of the replicas durable that it finds", "60"},
+	FollowerTakesGaps:          {"follower-takes-gaps", "a follower takes no batch that leaves a gap: its base offset lies outside the checksum", "63, I2"},
 
 	TailNotCut:               {"tail-not-cut", "what recovery and truncation leave of a file is all that is left of it", "1, 27"},
 	RecoveryForgetsSync:      {"recovery-forgets-sync", "what recovery keeps is on disk before it is reported as flushed", "60"},
@@ -61,6 +67,11 @@ var catalogue = [end]Info{
 	TruncationUnannounced:    {"truncation-unannounced", "log.meta says that a truncation was begun before anything is cut", "27"},
 	LogStartNotDurable:       {"log-start-not-durable", "a new log start is on disk before anything below it is deleted", "65"},
 	RetentionPassesWatermark: {"retention-passes-watermark", "retention deletes nothing above the watermark", "96"},
+	RottenEndTakenForTorn:    {"rotten-end-taken-for-torn", "a bad end that was written whole puts the replica in doubt", "5"},
+	DoubtNotDurable:          {"doubt-not-durable", "the doubt about a bad end is on disk before it is cut off", "5"},
+	SegmentNamedLate:         {"segment-named-late", "log.meta names a file before its first byte", "22"},
+	LeaderEpochUnchecked:     {"leader-epoch-unchecked", "the leader epoch of a batch is held against the epoch history", "3"},
+	ReadUnchecked:            {"read-unchecked", "what is read for the first time since the log was opened is checked before it is given out", "3, I10"},
 
 	AlterWithoutCompare:      {"alter-without-compare", "an ISR change is a compare-and-set on the partition epoch", "34, KAFKA-13790"},
 	AlterWithoutBrokerEpoch:  {"alter-without-broker-epoch", "a member joins the ISR only in the life that the leader has seen it in", "40, KIP-903"},
@@ -79,12 +90,16 @@ var catalogue = [end]Info{
 	OffsetsOutliveTopic:      {"offsets-outlive-topic", "the offsets committed for a topic go with it", "90"},
 	BatchAppliedTwice:        {"batch-applied-twice", "a batch of group records is applied once, in its place", "147"},
 	OldCoordinatorWrites:     {"old-coordinator-writes", "only the present coordinator of a shard writes its groups", "83"},
+	ELRClearedWithoutLeader:  {"elr-cleared-without-leader", "without a leader the eligible leader replicas stay when min.insync.replicas is lowered", "58, 143"},
+	StartsIgnored:            {"starts-ignored", "a disk is not old when a run that was begun on it since its clean stop is the last that is registered", "40"},
 
 	OldGenerationCommits:  {"old-generation-commits", "a commit of an old generation is refused", "79, I7"},
 	AssignedBeforeRevoked: {"assigned-before-revoked", "a partition is given to nobody while another member holds it", "81, I7"},
 	StaleTakeover:         {"stale-takeover", "a new coordinator begins with everything that was committed before", "83, 148"},
 	CommitAnsweredEarly:   {"commit-answered-early", "a commit is answered when it is in the metadata log", "84"},
 	DoubtNotReloaded:      {"doubt-not-reloaded", "a coordinator loads anew when it does not know what became of a batch", "147"},
+	LiveOffsetsExpire:     {"live-offsets-expire", "offsets that members read by do not expire", "85"},
+	OccupiedGroupDeleted:  {"occupied-group-deleted", "a group with members is not deleted", "90"},
 }
 
 // All returns every bug.

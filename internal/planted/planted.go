@@ -27,6 +27,8 @@ const (
 	LeadsFormerEpoch
 	SubscriptionIDsRestart
 	AckFromBeforeTruncation
+	SettingsBeforeState
+	FormerLeaderNotAwaited
 
 	// Package partition.
 	DuplicateAppended
@@ -43,6 +45,10 @@ const (
 	TombstoneIgnored
 	UnknownReplicaDeleted
 	MissingReplicaReplaced
+	RefusedBatchForgotten
+	TrimmedBatchNotReplayed
+	FoundNamesNotSynced
+	FollowerTakesGaps
 
 	// Package segment.
 	TailNotCut
@@ -55,6 +61,11 @@ const (
 	TruncationUnannounced
 	LogStartNotDurable
 	RetentionPassesWatermark
+	RottenEndTakenForTorn
+	DoubtNotDurable
+	SegmentNamedLate
+	LeaderEpochUnchecked
+	ReadUnchecked
 
 	// Packages controller/state and controller/driver.
 	AlterWithoutCompare
@@ -74,6 +85,8 @@ const (
 	OffsetsOutliveTopic
 	BatchAppliedTwice
 	OldCoordinatorWrites
+	ELRClearedWithoutLeader
+	StartsIgnored
 
 	// Package consumergroup.
 	OldGenerationCommits
@@ -81,6 +94,8 @@ const (
 	StaleTakeover
 	CommitAnsweredEarly
 	DoubtNotReloaded
+	LiveOffsetsExpire
+	OccupiedGroupDeleted
 
 	end
 )
