@@ -57,6 +57,7 @@ func (b *broker) adopt(tp cluster.TopicPartition, s *partition.Standalone, err e
 		b.w.check.damaged(b, tp, err)
 		return nil
 	}
+	b.w.begunAnew(b, tp)
 	r := &replica{b: b, tp: tp, Standalone: s}
 	s.OnDamage(func(d *segment.DamageError) { r.post(func() { r.Damaged(d) }) })
 	r.at = s.Status()
@@ -150,7 +151,6 @@ func (b *broker) create(tp cluster.TopicPartition, image *cluster.Image) {
 		b.damaged = append(b.damaged, tp)
 		return
 	}
-	b.w.begunAnew(b, tp)
 	r.inform(image)
 }
 
