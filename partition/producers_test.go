@@ -227,6 +227,26 @@ func TestCase74_OldProducerEpochIsFenced(t *testing.T) {
 	k.checkValues("a", "b")
 }
 
+// A new epoch begins with sequence 0, and what it sends next is no repeat of what the old one sent under the same numbers.
+func TestCase74_ANewEpochRepeatsNothing(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	batch := func(epoch record.ProducerEpoch, seq record.Sequence, value string) []byte {
+		return sent{id: 9, epoch: epoch, seq: seq, values: []string{value}}.bytes(t)
+	}
+	for i, value := range []string{"a", "b", "c"} {
+		k.checkProduced(k.produce(batch(0, record.Sequence(i), value), AcksISR), cluster.CodeNone, record.Offset(i))
+	}
+	k.checkProduced(k.produce(batch(1, 0, "d"), AcksISR), cluster.CodeNone, 3)
+	k.checkProduced(k.produce(batch(1, 2, "x"), AcksISR), cluster.CodeOutOfOrderSequence, -1)
+	k.restart(disk.CrashClone()) // it is so for who has it from the log, too
+	k.elect(1)
+	k.checkProduced(k.produce(batch(1, 1, "e"), AcksISR), cluster.CodeNone, 4)
+	k.checkProduced(k.produce(batch(1, 0, "d"), AcksISR), cluster.CodeNone, 3)
+	k.checkValues("a", "b", "c", "d", "e")
+}
+
 func TestFollowerKeepsProducerState(t *testing.T) {
 	k := newKit(t, vfs.NewMem())
 	k.topic(2, 2)
