@@ -15,29 +15,31 @@ const replayBytes = 1 << 20
 
 // loadProducers rebuilds the producer state from the newest snapshot and the batches behind it.
 func (p *Partition) loadProducers() error {
-	at, state, ok := p.log.ProducerSnapshots()
-	p.producers = newProducers()
+	var read int64
+	var err error
+	p.producers, p.snapshotAt, read, err = p.restoreProducers()
+	p.appendedSince += read // so that a snapshot is due when much was read
+	return err
+}
+
+// restoreProducers reads the newest snapshot, tells where it is, and applies the batches behind it, so many bytes.
+func (p *Partition) restoreProducers() (state *Producers, at record.Offset, read int64, err error) {
+	at, encoded, ok := p.log.ProducerSnapshots()
+	state = newProducers()
 	if ok {
-		decoded, err := decodeProducers(state)
+		decoded, err := decodeProducers(encoded)
 		if err != nil {
 			p.env.log.Warn("producer snapshot not readable; the log is read instead", p.attrs(slog.Any("error", err))...)
 			ok = false
 		} else {
-			p.producers = decoded
+			state = decoded
 		}
 	}
 	if !ok {
 		at = p.log.Start()
 	}
-	p.snapshotAt = at
-	return p.replay(max(at, p.log.Start()))
-}
-
-// replay applies the batches from an offset on to the producer state.
-func (p *Partition) replay(from record.Offset) error {
-	read, err := p.producers.replay(p.log.View(), from, p.wallMs)
-	p.appendedSince += read // so that a snapshot is due when much was read
-	return err
+	read, err = state.replay(p.log.View(), max(at, p.log.Start()), p.wallMs)
+	return state, at, read, err
 }
 
 // replay applies the batches of a log from an offset on, and returns how many bytes it has read. Their time of append is not known; their timestamps are the
@@ -78,14 +80,24 @@ func (t *Producers) replay(v *segment.View, from record.Offset, nowMs int64) (re
 // ProducerSnapshot is up to where the records reach of which the newest producer snapshot tells, the log start when there is none.
 func (p *Partition) ProducerSnapshot() record.Offset { return p.snapshotAt }
 
-// CheckProducers reads the whole log and compares what its batches tell of their producers with what is remembered. It is for who looks for bugs, between turns and
-// before any producer has expired. An error says what differs, or that the log cannot be read.
+// CheckProducers reads the whole log and compares what its batches tell of their producers with what is remembered, and with what a start would remember, from the
+// newest snapshot. It is for who looks for bugs, between turns and before any producer has expired. An error says what differs, or that the log cannot be read.
 func (p *Partition) CheckProducers() error {
 	told := newProducers()
 	if _, err := told.replay(p.log.View(), p.log.Start(), p.wallMs); err != nil {
 		return err
 	}
-	return p.producers.compare(told, p.log.Start())
+	if err := p.producers.compare(told, p.log.Start()); err != nil {
+		return err
+	}
+	restored, at, _, err := p.restoreProducers()
+	if err != nil {
+		return err
+	}
+	if err := restored.compare(told, p.log.Start()); err != nil {
+		return fmt.Errorf("by the snapshot at %d: %w", at, err)
+	}
+	return nil
 }
 
 // Maintain does what is due now and then: retention, which only a leader decides, producer expiry, and a checkpoint that keeps recovery short.

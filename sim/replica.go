@@ -30,7 +30,8 @@ type replica struct {
 	// halted replicas take part in nothing any more: they are about to be closed, and then closed.
 	halted, closed bool
 
-	at partition.Status // after the last turn
+	at   partition.Status // after the last turn
+	cuts int              // turns after which the log was shorter than before
 	// seen is up to where the checker has compared this replica with what is committed.
 	seen int64
 }
@@ -126,14 +127,16 @@ func (r *replica) turn() {
 		})
 	}
 	before := r.at
-	r.at = r.Status()
+	if r.at = r.Status(); r.at.LogEnd < before.LogEnd {
+		r.cuts++
+	}
 	r.b.w.check.turned(r, &before)
 }
 
 // flush runs an fsync. When the data reaches the disk within it is up to chance: at its begin, so that what is written meanwhile is not covered, or
 // at its end.
 func (r *replica) flush(job *partition.FlushJob) {
-	w := r.b.w
+	w, cuts := r.b.w, r.cuts
 	d := w.between(100*time.Microsecond, w.mix.flushTime[r.b.id])
 	switch {
 	case r.b.slowDisk:
@@ -143,20 +146,23 @@ func (r *replica) flush(job *partition.FlushJob) {
 	}
 	if w.chance(500) {
 		err := job.Sync()
-		r.b.later(d, func() { r.post(func() { r.flushed(job, err) }) })
+		r.b.later(d, func() { r.post(func() { r.flushed(job, err, cuts) }) })
 		return
 	}
 	r.b.later(d, func() {
 		err := job.Sync()
-		r.post(func() { r.flushed(job, err) })
+		r.post(func() { r.flushed(job, err, cuts) })
 	})
 }
 
-// flushed tells the replica of the end of a flush.
-func (r *replica) flushed(job *partition.FlushJob, err error) {
+// flushed tells the replica of the end of a flush, before which it had been cut so many times.
+func (r *replica) flushed(job *partition.FlushJob, err error, cuts int) {
 	before := r.ProducerSnapshot()
 	r.FlushDone(job, err)
 	if r.ProducerSnapshot() > before {
 		r.b.w.cov.ProducerSnapshots++
+	}
+	if cuts != r.cuts {
+		r.b.w.check.remembers(r)
 	}
 }
