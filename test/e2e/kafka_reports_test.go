@@ -310,7 +310,7 @@ func monotoneLag(t *testing.T, c *Cluster) {
 		}
 	})
 	last := int64(-1)
-	for range 300 {
+	for n := 0; n < 300 || last <= 0; n++ { // the first record may be long in coming
 		committed, err := admin.FetchOffsets(ctx, "head")
 		if err != nil {
 			t.Fatal(err)
@@ -333,9 +333,6 @@ func monotoneLag(t *testing.T, c *Cluster) {
 	}
 	stop()
 	written.Wait()
-	if last == 0 {
-		t.Error("nothing was written")
-	}
 }
 
 // bigRecord: Dekaf 1628. The first record comes although it is above what the client asks for.
