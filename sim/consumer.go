@@ -198,14 +198,15 @@ func (c *consumer) back(to record.Offset, last record.LeaderEpoch) {
 	c.position, c.lastEpoch = to, last
 }
 
-// goesPast checks, before records of a leader are read, that nobody who can be told of a loss goes past it without (case 59).
+// goesPast checks, before records of a leader are read, that nobody who can be told of a loss goes past it without (case 59). Where the log begins at the position
+// there is nothing left before it that could differ.
 func (c *consumer) goesPast(res fetched) {
 	w, l := c.l.w, c.to.ledger()
 	if !res.leader {
 		return
 	}
 	for ; c.losses < len(l.losses) && res.LeaderEpoch >= l.losses[c.losses].epoch; c.losses++ {
-		if x := l.losses[c.losses]; c.position > x.cut && c.lastEpoch != record.NoEpoch && c.lastEpoch < x.epoch {
+		if x := l.losses[c.losses]; c.position > x.cut && c.position > res.LogStart && c.lastEpoch != record.NoEpoch && c.lastEpoch < x.epoch {
 			w.check.fail("case 59: a consumer of %s that has read up to %d of epoch %d is given more by the leader of epoch %d, and was not told that everything from %d on is lost",
 				w.named(c.tp), c.position, c.lastEpoch, res.LeaderEpoch, x.cut)
 		}
