@@ -144,9 +144,9 @@ func (a *apply) unfenceBroker(c cluster.UnfenceBroker) cluster.Result {
 	return cluster.Result{}
 }
 
-// drainBroker begins an orderly shutdown: leaderships move. What no other replica may lead, the coordinator shards, and the place in the ISR of what the
-// broker led stay until it is fenced, which the controller does when the broker has applied this: until then it may answer from its lease as the leader
-// that it was, and its successor must not get ahead of it (I9).
+// drainBroker begins an orderly shutdown: leaderships move. What no other replica may lead, the coordinator shards, and the places in the ISRs stay until the
+// broker is fenced, which the controller does when the broker has applied this: until then it may answer from its lease as the leader that it was, now or a moment
+// ago, and its successor must not get ahead of it (I9).
 func (a *apply) drainBroker(c cluster.DrainBroker) cluster.Result {
 	b, res := a.brokerAt(c.Broker, c.Epoch)
 	if b == nil || b.Draining {
@@ -161,7 +161,7 @@ func (a *apply) drainBroker(c cluster.DrainBroker) cluster.Result {
 				a.lead(e, choice)
 			}
 		}
-		if e.old.Leader != b.ID || planted.On(planted.DrainLeavesAtOnce) {
+		if planted.On(planted.DrainLeavesAtOnce) {
 			e.retire(b.ID, a.minISR(e))
 		}
 	})
