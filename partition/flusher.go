@@ -108,8 +108,11 @@ func (p *Partition) FlushDone(j *FlushJob, err error) {
 }
 
 // writeSnapshot stores producer state as of an offset that is on disk. One of unflushed records would outlive them in a power cut, and describe
-// others later.
+// others later. A replica that has failed writes none: it may have failed while it rebuilt that state.
 func (p *Partition) writeSnapshot(at record.Offset, state []byte) {
+	if p.replica.Failure() != nil {
+		return
+	}
 	if err := p.log.WriteProducerSnapshot(at, state); err != nil {
 		p.env.log.Warn("producer snapshot not written", p.attrs(slog.Any("error", err))...)
 		return

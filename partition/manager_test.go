@@ -131,6 +131,40 @@ func TestCase68_ASnapshotFromBelowTheLogStartIsNotGoneBy(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"x"}, id: 5, seq: 0}.bytes(t), AcksISR), cluster.CodeNone, 2)
 }
 
+// A replica whose producer state could not be rebuilt after a cut is offline. What it remembers is a part, and must not be what the next start goes by, however
+// orderly the stop: a retry would be stored twice.
+func TestCase66_AHalfRebuiltStateIsNotKept(t *testing.T) {
+	offline := false
+	for nth := 1; nth <= 12; nth++ { // which read fails
+		mem := vfs.NewMem()
+		k := newKit(t, mem)
+		k.topic(2, 1)
+		k.checkProduced(k.produce(sent{values: []string{"a"}, id: 4, seq: 0}.bytes(t), AcksLeader), cluster.CodeNone, 0)
+		k.check(k.manager.Close(context.Background())) // in order: it leaves a snapshot
+		disk := vfs.NewInjector(mem, nil)
+		k.restart(disk)
+		k.elect(1)
+		k.checkProduced(k.produce(sent{values: []string{"b"}, id: 4, seq: 1}.bytes(t), AcksLeader), cluster.CodeNone, 1)
+		k.checkProduced(k.produce(sent{values: []string{"c"}, id: 4, seq: 2}.bytes(t), AcksLeader), cluster.CodeNone, 2)
+		k.elect(2)
+		k.outputs.await(t, "subscription", func() bool { return len(k.outputs.subscribe) > 0 })
+		disk.Add(vfs.Rule{Op: vfs.OpRead, Glob: "*.log", Nth: nth, Count: 1, Err: syscall.EIO})
+		epoch := k.runner().Status().LeaderEpoch
+		k.manager.Refused(testTP, epoch, divergedAt(epoch-1, 2))
+		k.awaitStatus("truncation, or the end", func(s Status) bool { return s.LogEnd == 2 || s.Reason != "" })
+		offline = offline || k.runner().Status().Reason != ""
+		disk.Heal()
+		k.check(k.manager.Close(context.Background()))
+		k.start()
+		k.elect(1)
+		k.checkProduced(k.produce(sent{values: []string{"b"}, id: 4, seq: 1}.bytes(t), AcksLeader), cluster.CodeNone, 1)
+		k.check(k.manager.Close(context.Background()))
+	}
+	if !offline {
+		t.Error("no read failed")
+	}
+}
+
 func TestCleanStop_ReopensWithoutRecovery(t *testing.T) {
 	disk := vfs.NewMem()
 	k := newKit(t, disk)

@@ -149,9 +149,9 @@ func (p *Partition) Close() error {
 	if p.log == nil {
 		return nil
 	}
-	if p.broken != nil || p.log.Err() != nil {
-		p.log.Abandon()
-		return nil // what is wrong was reported when it happened
+	if p.broken != nil || p.log.Err() != nil || p.replica.Failure() != nil {
+		p.log.Abandon() // also where the log works: what was remembered of its producers may be a part
+		return nil      // what is wrong was reported when it happened
 	}
 	if err := p.log.Flush(); err != nil {
 		p.log.Abandon()
