@@ -395,7 +395,7 @@ func (b *broker) Alter(change cluster.ISRChange) {
 		}
 		answered = true
 		if r := b.replica(change.Partition); r != nil {
-			r.step(&replication.AlterPartitionResult{LeaderEpoch: change.LeaderEpoch, PartitionEpoch: change.PartitionEpoch, Code: item.Code, State: item.Partition})
+			r.grant(&replication.AlterPartitionResult{LeaderEpoch: change.LeaderEpoch, PartitionEpoch: change.PartitionEpoch, Code: item.Code, State: item.Partition})
 		}
 	}
 	cmd, life := cluster.AlterPartition{Leader: b.id, LeaderBroker: b.epoch, Changes: []cluster.ISRChange{change}}, b.life

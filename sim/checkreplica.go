@@ -54,10 +54,13 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 	}
 }
 
-// enoughMeanwhile reports whether the metadata told the replica in this turn of an in-sync set of at least so many, or as many as were enough then, which another
-// may have followed: one that was paused hears of both at once.
+// enoughMeanwhile reports whether the metadata, or the answer to a proposal, told the replica in this turn of an in-sync set of at least so many, or as many as were
+// enough then, which another may have followed: one that was paused hears of both at once.
 func (r *replica) enoughMeanwhile(least int) bool {
-	return slices.ContainsFunc(r.images, func(image *cluster.Image) bool {
+	granted := slices.ContainsFunc(r.granted, func(p *cluster.Partition) bool {
+		return p.Leader == r.b.id && p.LeaderEpoch == r.at.LeaderEpoch && len(p.ISR) >= least
+	})
+	return granted || slices.ContainsFunc(r.images, func(image *cluster.Image) bool {
 		p, ok := image.Partition(r.tp)
 		topic, _ := image.Topic(r.tp.Topic)
 		return ok && p.Leader == r.b.id && p.LeaderEpoch == r.at.LeaderEpoch && len(p.ISR) >= min(least, image.MinISR(topic, p))

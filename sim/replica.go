@@ -25,6 +25,8 @@ type replica struct {
 	// told is what the metadata last said here, images where it said so: in the turn before, and in this one.
 	told   *cluster.Partition
 	images []*cluster.Image
+	// granted is what the controller has made of this replica's proposals, as far as it has answered in this turn: metadata that is newer may follow at once.
+	granted []*cluster.Partition
 	// led says that it led in some moment of this turn.
 	led bool
 	// halted replicas take part in nothing any more: they are about to be closed, and then closed.
@@ -67,6 +69,16 @@ func (r *replica) ack(a replication.FollowerAck) {
 	r.acks = append(r.acks, a)
 }
 
+// grant posts the answer to a proposal.
+func (r *replica) grant(in *replication.AlterPartitionResult) {
+	r.post(func() {
+		if in.Code == cluster.CodeNone && in.State != nil {
+			r.granted = append(r.granted, in.State)
+		}
+		r.Step(in)
+	})
+}
+
 // inform posts what the metadata says about the partition.
 func (r *replica) inform(image *cluster.Image) {
 	r.post(func() {
@@ -103,6 +115,7 @@ func (r *replica) atRest() bool { return r.halted && !r.turning && !r.Flushing()
 func (r *replica) turn() {
 	r.turning = false
 	r.images, r.led = r.images[max(0, len(r.images)-1):], r.at.Role == partition.RoleLeader
+	r.granted = nil
 	inbox, acks := r.inbox, r.acks
 	r.inbox, r.acks = nil, nil
 	r.Begin(r.b.Now(), r.b.WallMs())
