@@ -86,10 +86,15 @@ func (e *edit) forget(b cluster.BrokerID) {
 	e.ELR = without(e.ELR, b)
 }
 
-// retire takes b, whose broker is fenced, draining or restarted, out of the ISR, unless it is the last member: then it stays on record as the one that
-// has everything, so that nobody else is elected later (cases 38 and 58).
+// retire takes b, whose broker is fenced or restarted, out of the ISR, unless it is the last member: then it stays on record as the one that has everything, so
+// that nobody else is elected later (cases 38 and 58). When nobody leads, or it led itself, it goes to the ELR, whatever the size of the ISR: the watermark stands
+// still until there is a leader, and who leads then with enough others empties the ELR.
 func (e *edit) retire(b cluster.BrokerID, minISR int) {
-	if e.InISR(b) && len(e.ISR) > 1 {
+	switch {
+	case !e.InISR(b) || len(e.ISR) == 1:
+	case e.Leader == cluster.NoBroker || e.Leader == b:
+		e.ISR, e.ELR = without(e.ISR, b), sorted(append(slices.Clone(e.ELR), b))
+	default:
 		e.setISR(without(e.ISR, b), minISR)
 	}
 }
