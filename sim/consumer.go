@@ -260,7 +260,7 @@ func (a *asker) ask() {
 	if w.chance(40) {
 		a.to.refresh()
 	}
-	attempt, floor, losses := a.attempt, a.to.ledger().latest, len(a.to.ledger().losses)
+	attempt, floor, losses := a.attempt, a.to.ledger().latest, a.to.ledger().decided()
 	b, epoch := a.to.leader, a.to.epoch
 	failed := func() {
 		if a.attempt == attempt {

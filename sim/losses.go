@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/record"
@@ -29,6 +30,14 @@ func (c *checker) losing(l *ledger, old, now *cluster.Partition) {
 
 // undecided reports whether an election was forced of which it is not known yet what it has taken.
 func (l *ledger) undecided() bool { return len(l.losses) > 0 && l.losses[len(l.losses)-1].cut < 0 }
+
+// decided is how many losses there were of which it is known what they have taken.
+func (l *ledger) decided() int {
+	if i := slices.IndexFunc(l.losses, func(x loss) bool { return x.cut < 0 }); i >= 0 {
+		return i
+	}
+	return len(l.losses)
+}
 
 // accept makes what a leader has what is committed, after an election that was forced: has is its log. Whatever it lacks is lost, and may come again.
 func (c *checker) accept(r *replica, has map[record.Offset]slot) {

@@ -37,7 +37,7 @@ type connection struct {
 // newPipeline makes a producer; some are near the end of the sequence numbers (case 71).
 func (l *workload) newPipeline(tp cluster.TopicPartition) *pipeline {
 	l.nextPID++
-	p := &pipeline{producer: producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp), losses: len(l.w.check.ledgers[tp].losses),
+	p := &pipeline{producer: producer{l: l, node: l.client(), tp: tp, pid: l.nextPID, acks: partition.AcksISR, to: l.route(tp), losses: l.w.check.ledgers[tp].decided(),
 		behind: l.w.drawBehind()},
 		depth: 2 + l.w.rng.IntN(maxInFlight-1)}
 	if l.w.chance(300) {
@@ -63,7 +63,7 @@ func (p *pipeline) next() {
 	if p.conn == nil || len(p.ops) >= p.depth {
 		return
 	}
-	op := &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: len(p.to.ledger().losses)}
+	op := &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: p.to.ledger().decided()}
 	op.first = w.check.newValues(&p.producer, op.count)
 	op.batch = p.encode(op, p.seq)
 	was := p.seq

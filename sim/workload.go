@@ -78,7 +78,7 @@ func (l *workload) attend(tp cluster.TopicPartition) {
 // newProducer makes an idempotent producer with one batch in flight.
 func (l *workload) newProducer(tp cluster.TopicPartition) *producer {
 	l.nextPID++
-	p := &producer{pid: l.nextPID, acks: partition.AcksISR, losses: len(l.w.check.ledgers[tp].losses), behind: l.w.drawBehind()}
+	p := &producer{pid: l.nextPID, acks: partition.AcksISR, losses: l.w.check.ledgers[tp].decided(), behind: l.w.drawBehind()}
 	l.add(p, tp)
 	return p
 }
@@ -220,7 +220,7 @@ func (p *producer) next() {
 	if p.careless {
 		p.acks = partition.Acks(w.rng.IntN(3))
 	}
-	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: len(p.to.ledger().losses)}
+	p.op = &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: p.to.ledger().decided()}
 	p.op.first = w.check.newValues(p, p.op.count)
 	p.op.batch = p.encode(p.op, p.seq)
 	p.to.ledger().inFlight++
