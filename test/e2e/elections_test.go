@@ -15,8 +15,8 @@ import (
 // awaitISR waits until partition 0 of a topic has that many replicas in sync.
 func (c *Cluster) awaitISR(topic string, n int) {
 	c.t.Helper()
-	Eventually(c.t, func() error {
-		if isr := c.describe(topic).Partitions[0].ISR; len(isr) != n {
+	c.awaitTopic(topic, func(d topicDescription) error {
+		if isr := d.Partitions[0].ISR; len(isr) != n {
 			return fmt.Errorf("topic %s: isr %v, want %d members", topic, isr, n)
 		}
 		return nil
@@ -144,8 +144,8 @@ func (c *Cluster) pollError(ctx context.Context, reader *client.Consumer) error 
 // awaitLeader waits until a broker leads partition 0 of a topic; -1: none.
 func (c *Cluster) awaitLeader(topic string, want int) {
 	c.t.Helper()
-	Eventually(c.t, func() error {
-		if p := c.describe(topic).Partitions[0]; p.Leader != want {
+	c.awaitTopic(topic, func(d topicDescription) error {
+		if p := d.Partitions[0]; p.Leader != want {
 			s, err := c.status()
 			return fmt.Errorf("topic %s is led by %d, want %d: %+v, %+v, %v", topic, p.Leader, want, p, s, err)
 		}

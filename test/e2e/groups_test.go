@@ -175,16 +175,25 @@ func (c *Cluster) epochOf(group string) int32 {
 // committedOffset is what a group has committed for partition 0 of topic numbers; -1: nothing.
 func committedOffset(t testing.TB, cl *client.Client, group string) int64 {
 	t.Helper()
-	res, err := cl.FetchOffsets(patient(t), &moldauv1.FetchOffsetsRequest{Group: group})
+	at, err := tryCommittedOffset(patient(t), cl, group)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return at
+}
+
+// tryCommittedOffset is committedOffset for who asks again.
+func tryCommittedOffset(ctx context.Context, cl *client.Client, group string) (int64, error) {
+	res, err := cl.FetchOffsets(ctx, &moldauv1.FetchOffsetsRequest{Group: group})
+	if err != nil {
+		return 0, err
+	}
 	for _, o := range res.GetOffsets() {
 		if o.GetTopic() == "numbers" && o.GetPartition() == 0 {
-			return o.GetCommittedOffset()
+			return o.GetCommittedOffset(), nil
 		}
 	}
-	return -1
+	return -1, nil
 }
 
 // TestGroupsThroughTheClient holds what needs no fault: case 79 (a commit of nobody), 87 (the reset policies), 90 (deletes) and 91 (two with
@@ -239,11 +248,13 @@ func (c *Cluster) resetPolicies(t *testing.T) {
 		}
 		return nil
 	})
+	cl := c.Client(t)
 	Eventually(t, func() error { // until its place is known, what is produced may be before it
-		if at := committedOffset(t, c.Client(t), "latest"); at != 10 {
-			return fmt.Errorf("the group that begins at the end has committed %d", at)
+		at, err := tryCommittedOffset(patient(t), cl, "latest")
+		if err == nil && at != 10 {
+			err = fmt.Errorf("the group that begins at the end has committed %d", at)
 		}
-		return nil
+		return err
 	})
 	c.MustWith("eleven\n", "produce", "numbers")
 	c.awaitRead(1, latest)

@@ -93,12 +93,12 @@ func brokersOf(ctx context.Context, client *kgo.Client, asked *Broker) map[int32
 func (c *Cluster) leadsSome(topic string, id int) {
 	c.t.Helper()
 	Eventually(c.t, func() error {
-		out := c.Must("cluster", "partitions", "--topic", topic, "-o", "json")
+		out := c.CLI("cluster", "partitions", "--topic", topic, "-o", "json")
 		var partitions []struct {
 			Leader int `json:"leader"`
 		}
-		if err := json.Unmarshal([]byte(out), &partitions); err != nil {
-			return err
+		if err := json.Unmarshal([]byte(out.Stdout), &partitions); err != nil || out.Code != 0 {
+			return fmt.Errorf("cluster partitions: exit %d: %s, %w", out.Code, out.Stderr, err)
 		}
 		for _, p := range partitions {
 			if p.Leader == id {

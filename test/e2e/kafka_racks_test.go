@@ -47,7 +47,10 @@ func TestKafkaRacks(t *testing.T) {
 		t.Errorf("in its own rack the leader names %d and sends %d bytes", p.PreferredReadReplica, len(p.RecordBatches))
 	}
 	Eventually(t, func() error { // the follower hears of the watermark a little later
-		p := r.fetch(r.follower, r.follower, 0)
+		p, err := r.tryFetch(r.follower, r.follower, 0)
+		if err != nil {
+			return err
+		}
 		if p.ErrorCode != 0 || p.PreferredReadReplica != -1 || len(p.RecordBatches) == 0 || p.HighWatermark != 300 {
 			return fmt.Errorf("the follower: error %d, watermark %d, %d bytes, sends to %d", p.ErrorCode, p.HighWatermark, len(p.RecordBatches), p.PreferredReadReplica)
 		}
@@ -81,18 +84,20 @@ func (r *racks) consume() {
 	produceKafka(r.ctx, r.T, r.client, "racks", "third", 300)
 	collectKafka(r.ctx, r.T, reader, 300)
 	Eventually(r.T, func() error {
-		if p := r.fetch(r.leader, r.follower, 0); p.PreferredReadReplica == int32(r.follower.ID) || len(p.RecordBatches) == 0 {
-			return fmt.Errorf("the leader still names the dead follower")
+		p, err := r.tryFetch(r.leader, r.follower, 0)
+		if err == nil && (p.PreferredReadReplica == int32(r.follower.ID) || len(p.RecordBatches) == 0) {
+			err = fmt.Errorf("the leader still names the dead follower")
 		}
-		return nil
+		return err
 	})
 	r.follower.Start()
 	r.c.WaitHealthy()
 	Eventually(r.T, func() error {
-		if p := r.fetch(r.leader, r.follower, 0); p.PreferredReadReplica != int32(r.follower.ID) {
-			return fmt.Errorf("the leader names %d, and the follower is back", p.PreferredReadReplica)
+		p, err := r.tryFetch(r.leader, r.follower, 0)
+		if err == nil && p.PreferredReadReplica != int32(r.follower.ID) {
+			err = fmt.Errorf("the leader names %d, and the follower is back", p.PreferredReadReplica)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -109,6 +114,15 @@ func (r *racks) leads() int32 {
 // fetch asks one broker once, as a client in the rack of another.
 func (r *racks) fetch(from, rackOf *Broker, offset int64) kmsg.FetchResponseTopicPartition {
 	r.Helper()
+	p, err := r.tryFetch(from, rackOf, offset)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return p
+}
+
+// tryFetch is fetch for who asks again.
+func (r *racks) tryFetch(from, rackOf *Broker, offset int64) (kmsg.FetchResponseTopicPartition, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.Rack, req.SessionEpoch = 100, 1, 1<<20, rackOf.Extra[1], -1
 	topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
@@ -117,7 +131,7 @@ func (r *racks) fetch(from, rackOf *Broker, offset int64) kmsg.FetchResponseTopi
 	req.Topics = append(req.Topics, topic)
 	resp, err := r.client.Broker(from.ID).Request(r.ctx, req)
 	if err != nil {
-		r.Fatalf("fetch from broker %d: %v", from.ID, err)
+		return kmsg.FetchResponseTopicPartition{}, fmt.Errorf("fetch from broker %d: %w", from.ID, err)
 	}
-	return resp.(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	return resp.(*kmsg.FetchResponse).Topics[0].Partitions[0], nil
 }

@@ -36,12 +36,7 @@ func TestCase40_MovedDirectories(t *testing.T) {
 	if got := len(c.values("numbers")); got != 3000 {
 		t.Errorf("%d of 3000 records are there", got)
 	}
-	Eventually(t, func() error {
-		if p := c.describe("single").Partitions[0]; p.Leader != -1 {
-			return fmt.Errorf("the partition whose only replica is missing: %+v", p)
-		}
-		return nil
-	})
+	c.awaitLeader("single", -1) // its only replica is missing
 	if out := c.CLI("cluster", "health"); out.Code != 10 || !strings.Contains(out.Stdout+out.Stderr, "have no leader") {
 		t.Errorf("cluster health: exit %d: %s%s", out.Code, out.Stdout, out.Stderr)
 	}

@@ -69,12 +69,34 @@ type topicDescription struct {
 
 func (c *Cluster) describe(topic string) topicDescription {
 	c.t.Helper()
-	var d topicDescription
-	text := c.Must("topic", "describe", topic, "-o", "json")
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		c.t.Fatalf("topic describe -o json: %v\n%s", err, text)
+	d, err := c.tryDescribe(topic)
+	if err != nil {
+		c.t.Fatal(err)
 	}
 	return d
+}
+
+// tryDescribe is describe for who asks again: for a moment no broker may answer.
+func (c *Cluster) tryDescribe(topic string) (topicDescription, error) {
+	c.t.Helper()
+	var d topicDescription
+	out := c.CLI("topic", "describe", topic, "-o", "json")
+	if out.Code != 0 {
+		return d, fmt.Errorf("topic describe: exit %d: %s", out.Code, out.Stderr)
+	}
+	return d, json.Unmarshal([]byte(out.Stdout), &d)
+}
+
+// awaitTopic describes a topic until ok says nil about the answer.
+func (c *Cluster) awaitTopic(topic string, ok func(topicDescription) error) {
+	c.t.Helper()
+	Eventually(c.t, func() error {
+		d, err := c.tryDescribe(topic)
+		if err != nil {
+			return err
+		}
+		return ok(d)
+	})
 }
 
 type groupDescription struct {
@@ -182,9 +204,9 @@ func TestNumbersWithAKill(t *testing.T) {
 	if distinct != n {
 		t.Fatalf("%d of %d numbers", distinct, n)
 	}
-	Eventually(t, func() error { // a leader that was elected just now does not know its watermark at once
+	c.awaitTopic("numbers", func(d topicDescription) error { // a leader that was elected just now does not know its watermark at once
 		var total int64
-		for _, p := range c.describe("numbers").Partitions {
+		for _, p := range d.Partitions {
 			total += p.HighWatermark
 		}
 		if total > n {

@@ -65,7 +65,11 @@ func TestCase127_TwoOfThreeLostForGood(t *testing.T) {
 		if out := c.CLI("cluster", "elect", "numbers:0", "numbers:1", "numbers:2", "--unclean"); out.Code == 4 {
 			return fmt.Errorf("exit %d: %s", out.Code, out.Stderr)
 		}
-		for _, p := range c.describe("numbers").Partitions {
+		d, err := c.tryDescribe("numbers")
+		if err != nil {
+			return err
+		}
+		for _, p := range d.Partitions {
 			if p.Leader != 1 {
 				return fmt.Errorf("partition %d is led by %d", p.Partition, p.Leader)
 			}

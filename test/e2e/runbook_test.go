@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -97,12 +96,7 @@ func TestCase127_TheRunbookOfALostQuorum(t *testing.T) {
 		b.Start()
 	}
 	// 5. A partition that stays without a leader takes one of the replicas that are left.
-	Eventually(t, func() error {
-		var d topicDescription
-		out := c.CLI("topic", "describe", "numbers", "-o", "json") // not before a broker serves
-		if err := json.Unmarshal([]byte(out.Stdout), &d); err != nil || out.Code != 0 {
-			return fmt.Errorf("exit %d: %s, %w", out.Code, out.Stderr, err)
-		}
+	c.awaitTopic("numbers", func(d topicDescription) error {
 		for _, p := range d.Partitions {
 			if unhealthy := c.CLI(strings.Fields(steps[3])...); p.Leader == -1 && strings.Contains(unhealthy.Stdout, "numbers") {
 				c.CLI(strings.Fields(strings.ReplaceAll(steps[4], "TOPIC:PARTITION", fmt.Sprint("numbers:", p.Partition)))...) // both brokers may not be in service yet

@@ -57,8 +57,8 @@ func TestCase55And149_TopicMadeAgainWhileABrokerIsDown(t *testing.T) {
 		c.Must("cluster", "reassign", fmt.Sprintf("orders:%d", p.Partition), "--replicas", "2,0,1")
 	}
 	c.WaitHealthy()
-	Eventually(t, func() error {
-		for _, p := range c.describe("orders").Partitions {
+	c.awaitTopic("orders", func(d topicDescription) error {
+		for _, p := range d.Partitions {
 			if p.Leader != 2 {
 				c.CLI("cluster", "elect", "orders")
 				return fmt.Errorf("partition %d is led by %d", p.Partition, p.Leader)
