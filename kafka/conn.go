@@ -219,7 +219,7 @@ func (c *conn) handleAll() {
 		if err == nil {
 			err = c.safely(f)
 			if err != nil {
-				if !errors.Is(err, context.Canceled) { // then the client has gone, or the door closes
+				if !errors.Is(err, context.Canceled) && !errors.Is(err, errPanicked) { // canceled: the client has gone, or the door closes; the panic is logged
 					c.log(slog.LevelWarn, "kafka: connection closed", slog.Any("reason", err))
 				}
 				c.cancel()
@@ -235,7 +235,8 @@ func (c *conn) handleAll() {
 func (c *conn) safely(f frame) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("kafka: panic: %v\n%s", p, debug.Stack())
+			c.log(slog.LevelError, "kafka: connection closed: a request has panicked", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			err = errPanicked
 			close(c.dead)
 		}
 	}()

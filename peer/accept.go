@@ -131,21 +131,17 @@ func (p *Peer) serves(t streamType) bool {
 	return false
 }
 
-// logRefusal writes at most one line a second of each kind: strangers may come by the thousand.
+// logRefusal says why a connection was closed.
 func (p *Peer) logRefusal(conn net.Conn, err error) {
 	var stranger *notHelloError
 	if errors.As(err, &stranger) || errors.Is(err, errHelloLength) || errors.Is(err, errShort) {
 		p.stats.strange.Add(1)
-		if pass, muted := p.strange.pass(); pass {
-			p.cfg.Log.Warn("peer port closed a connection that is not of a broker", "remote", conn.RemoteAddr().String(), "err", err, "muted", muted)
-		}
+		p.cfg.Log.Warn("peer port closed a connection that is not of a broker", "remote", conn.RemoteAddr().String(), "err", err)
 		return
 	}
 	p.stats.refused.Add(1)
 	var refused *RefusedError
 	if errors.As(err, &refused) && refused.Refusal != RefusedNotReady {
-		if pass, muted := p.refusals.pass(); pass {
-			p.cfg.Log.Warn("peer port refused a broker", "remote", refused.Address, "refusal", refused.Refusal.String(), "reason", refused.Reason, "muted", muted)
-		}
+		p.cfg.Log.Warn("peer port refused a broker", "remote", refused.Address, "refusal", refused.Refusal.String(), "reason", refused.Reason)
 	}
 }

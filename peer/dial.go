@@ -103,8 +103,5 @@ func (p *Peer) dialRefused(err error) {
 	if refused.Refusal == RefusedNotReady {
 		return
 	}
-	if pass, muted := p.refusals.pass(); pass {
-		p.cfg.Log.Warn("peer is not who was dialled or refuses us", "address", refused.Address, "refusal", refused.Refusal.String(),
-			"reason", refused.Reason, "muted", muted)
-	}
+	p.cfg.Log.Warn("peer is not who was dialled or refuses us", "address", refused.Address, "refusal", refused.Refusal.String(), "reason", refused.Reason)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller"
+	"github.com/moldau-log/moldau/internal/lograte"
 )
 
 func TestHelloGolden(t *testing.T) {
@@ -89,10 +90,10 @@ func TestCase102_StrangersAreClosed(t *testing.T) {
 	}
 }
 
-// Case 102: a flood of strangers costs one log line, and one that says nothing is closed in time.
+// Case 102: a flood of strangers costs a few log lines, and one that says nothing is closed in time.
 func TestCase102_FloodAndSilence(t *testing.T) {
 	n := start(t, identity(0, clusterA), func(c *Config) { c.timing = quick; c.timing.handshake = 100 * time.Millisecond })
-	for range 20 {
+	for range 100 {
 		conn, err := net.Dial("tcp", n.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -101,9 +102,9 @@ func TestCase102_FloodAndSilence(t *testing.T) {
 		readToEnd(t, conn)
 		conn.Close()
 	}
-	eventually(t, "all are counted", func() bool { return n.Stats().Strange == 20 })
-	if lines := strings.Count(n.log.String(), "\n"); lines > 3 {
-		t.Errorf("20 strangers in a row wrote %d log lines", lines)
+	eventually(t, "all are counted", func() bool { return n.Stats().Strange == 100 })
+	if lines := strings.Count(n.log.String(), "\n"); lines > 2*lograte.Lines { // they may take longer than lograte.Every
+		t.Errorf("100 strangers in a row wrote %d log lines", lines)
 	}
 	for _, first := range []string{"", "MLDW", magic + "\x00\x40"} {
 		conn, err := net.Dial("tcp", n.Addr().String())
@@ -113,21 +114,6 @@ func TestCase102_FloodAndSilence(t *testing.T) {
 		conn.Write([]byte(first))
 		readToEnd(t, conn)
 		conn.Close()
-	}
-}
-
-func TestLogGateCountsWhatItMutes(t *testing.T) {
-	now := time.Unix(100, 0)
-	g := newLogGate(time.Second, func() time.Time { return now })
-	for i, step := range []struct {
-		after time.Duration
-		pass  bool
-		muted int
-	}{{0, true, 0}, {0, false, 0}, {999 * time.Millisecond, false, 0}, {time.Millisecond, true, 2}, {2 * time.Second, true, 0}} {
-		now = now.Add(step.after)
-		if pass, muted := g.pass(); pass != step.pass || muted != step.muted {
-			t.Errorf("step %d: %v, %d muted, want %v, %d", i, pass, muted, step.pass, step.muted)
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller"
+	"github.com/moldau-log/moldau/internal/lograte"
 	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/replication/fetcher"
 )
@@ -69,7 +70,7 @@ type Config struct {
 	MaxData int
 	// Meter gets the counters of stats.go; nil exports nothing.
 	Meter *meter.Set
-	// Log takes transitions and refusals; slog.Default() if nil.
+	// Log takes refusals, at a bounded rate; slog.Default() if nil.
 	Log *slog.Logger
 
 	timing timing
@@ -100,8 +101,6 @@ type Peer struct {
 	pending  chan struct{}             // a slot per connection whose hello is not accepted
 	pool     *bufferPool
 	refusing *refusing
-	strange  *logGate // bad first bytes
-	refusals *logGate // refused hellos
 	callers  *callers
 	stats    *counters
 
@@ -117,6 +116,7 @@ type Peer struct {
 // New listens and accepts. Streams of a type without handler are refused as not ready until SetHandlers gives one; Raft until its transport accepts on a StreamLayer.
 func New(cfg Config) (*Peer, error) {
 	cfg = cfg.withDefaults()
+	cfg.Log = lograte.New(cfg.Log, time.Now) // strangers may come by the thousand
 	if cfg.Self == nil || cfg.Resolve == nil {
 		return nil, errors.New("peer: Config needs Self and Resolve")
 	}
@@ -133,8 +133,6 @@ func New(cfg Config) (*Peer, error) {
 		pending:  make(chan struct{}, maxPending),
 		pool:     newBufferPool(),
 		refusing: newRefusing(time.Now),
-		strange:  newLogGate(time.Second, time.Now),
-		refusals: newLogGate(time.Second, time.Now),
 		conns:    make(map[net.Conn]struct{}),
 	}
 	p.stats = newCounters(cfg.Meter, p.open)

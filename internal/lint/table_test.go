@@ -31,6 +31,7 @@ var table = map[string]Rule{
 	"internal/planted":   {},
 	"internal/meter":     {},
 	"internal/budget":    {},
+	"internal/lograte":   {},
 	"internal/sendfile":  {Modules: []string{xsys}},
 	"internal/history":   {Modules: []string{xsys}},
 	"internal/grpcframe": {Imports: []string{"proto/moldau/v1"}, Modules: []string{grpcMod, protoMod}},
@@ -61,9 +62,9 @@ var table = map[string]Rule{
 	// L4
 	"broker": {Imports: join(internals, "partition", "segment", "replication/session", "replication/fetcher", "controller", "controller/placement", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5
-	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
-	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
-	"peer": {Imports: join(internals, "internal/sendfile", "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
+	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/lograte", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
+	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/lograte", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
+	"peer": {Imports: join(internals, "internal/lograte", "internal/sendfile", "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
 		Modules: []string{protoMod, xsys, "github.com/hashicorp/raft"}},
 	"httpapi": {Imports: []string{"broker", "cluster", "internal/meter"}, Modules: []string{"github.com/prometheus/client_golang"}},
 	"client":  {Imports: []string{"proto/moldau/v1", "record", "internal/grpcframe"}, Modules: []string{grpcMod, protoMod, genproto}},

@@ -116,6 +116,23 @@ func closes(t *testing.T, name, addr, bytes string) {
 	}
 }
 
+// TestCase102_AFloodOnEveryPort: strangers who come again and again to any port, and are closed each time, write a few lines of each kind into the broker's log.
+func TestCase102_AFloodOnEveryPort(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	b := c.Brokers[0]
+	before := strings.Count(b.Log(), "\n")
+	const each = 400
+	for range each {
+		for _, addr := range []string{b.GRPC, b.Peer, b.HTTP, b.Kafka} {
+			closes(t, "a stranger at "+addr, addr, "\x16\x03\x01\x02\x00\x01"+strings.Repeat("\xde\xad\xbe\xef", 64)+"\r\n\r\n")
+		}
+	}
+	if lines := strings.Count(b.Log(), "\n") - before; lines == 0 || lines > each/4 {
+		t.Errorf("%d strangers at each port wrote %d lines", each, lines)
+	}
+}
+
 func dial(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	cc, err := grpc.NewClient("passthrough:///"+addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
