@@ -26,6 +26,9 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		return resp, nil
 	}
 	parts := c.s.broker.Fetch(ctx, c.fetchRequest(ctx, req, &plan))
+	if fromReplica(req) {
+		refuseReplica(parts, &plan)
+	}
 	s.free = func() { releaseAll(parts) }
 	var send []bool
 	resp.SessionID, send = c.s.sessions.end(&plan, parts)
@@ -50,7 +53,7 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		}
 		if o.ErrorCode != errNone {
 			s.outcome = errorLabel(o.ErrorCode)
-			if req.Version >= firstFetchHints {
+			if req.Version >= firstFetchHints && !fromReplica(req) {
 				c.leaderHint(&parts[i], resp)
 			}
 		}
@@ -58,6 +61,30 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		told = append(told, &parts[i])
 	}
 	return resp, c.frameFetch(ctx, s, resp, told)
+}
+
+// fromReplica reports whether a request says that a follower sends it. Brokers replicate over a port of their own, so that none does.
+func fromReplica(req *kmsg.FetchRequest) bool {
+	if req.Version >= firstReplicaState {
+		return req.ReplicaState.ID >= 0
+	}
+	return req.ReplicaID >= 0
+}
+
+// refuseReplica answers as Kafka does to one that is no replica of the partition: what is wrong with the partition or the leader epoch comes first, and nothing is read.
+func refuseReplica(parts []broker.FetchedPartition, plan *fetchPlan) {
+	releaseAll(parts)
+	for i := range parts {
+		p := &parts[i]
+		p.Slice, p.Diverged = nil, false
+		switch {
+		case p.Code != cluster.CodeNone && p.Code != cluster.CodeOffsetOutOfRange && p.Code != cluster.CodeOffsetNotAvailable:
+		case plan.partitions[i].leaderEpoch >= 0:
+			p.Code = cluster.CodeUnknownLeaderEpoch
+		default:
+			p.Code = cluster.CodeNotLeader
+		}
+	}
 }
 
 // topicOf is the entry for a partition's topic: the last one, or a new one.
@@ -142,11 +169,17 @@ func (c *conn) fetchRequest(ctx context.Context, req *kmsg.FetchRequest, plan *f
 		}
 		out.Partitions = append(out.Partitions, p.asked(ref))
 	}
+	if fromReplica(req) { // nothing to read, to wait for, or to point elsewhere
+		out.MinBytes, out.MaxBytes, out.MaxWait, out.Followers, out.Rack = 0, 0, 0, false, ""
+	}
 	return out
 }
 
 // firstFetchHints is the first version whose clients look for who leads instead (KIP-951).
 const firstFetchHints = 16
+
+// firstReplicaState is the first version in which followers say who they are in a tag (KIP-903).
+const firstReplicaState = 15
 
 // firstFollowerFetch is the first version whose clients can be sent to a follower (KIP-392).
 const firstFollowerFetch = 11

@@ -333,7 +333,7 @@ func TestFetch_EndsWhenTheClientGoes(t *testing.T) {
 		return make([]broker.FetchedPartition, len(req.Partitions))
 	}
 	c := d.dial()
-	c.send(&kmsg.FetchRequest{Version: 11, MaxWaitMillis: 60_000, MinBytes: 1})
+	c.send(&kmsg.FetchRequest{Version: 11, ReplicaID: -1, MaxWaitMillis: 60_000, MinBytes: 1})
 	<-started
 	c.Close()
 	select {
@@ -400,7 +400,7 @@ func TestFetch_NeverAsksForATopicByName(t *testing.T) {
 		return out
 	}
 	c := d.dial()
-	req := &kmsg.FetchRequest{Version: 11}
+	req := &kmsg.FetchRequest{Version: 11, ReplicaID: -1}
 	for _, name := range []string{"t", "gone"} {
 		topic := kmsg.NewFetchRequestTopic()
 		topic.Topic, topic.Partitions = name, []kmsg.FetchRequestTopicPartition{kmsg.NewFetchRequestTopicPartition()}

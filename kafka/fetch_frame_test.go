@@ -128,7 +128,7 @@ func TestFetchFrame_IsWhatKmsgWrites(t *testing.T) {
 
 // oneTopicFetch asks for partition 0 of t.
 func oneTopicFetch(version int16, id, epoch int32) *kmsg.FetchRequest {
-	req := &kmsg.FetchRequest{Version: version, SessionID: id, SessionEpoch: epoch, MinBytes: 1, MaxBytes: 1 << 20}
+	req := &kmsg.FetchRequest{Version: version, ReplicaID: -1, ReplicaState: kmsg.NewFetchRequestReplicaState(), SessionID: id, SessionEpoch: epoch, MinBytes: 1, MaxBytes: 1 << 20}
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.TopicID = "t", [16]byte{9}
 	topic.Partitions = []kmsg.FetchRequestTopicPartition{kmsg.NewFetchRequestTopicPartition()}
@@ -177,7 +177,7 @@ func TestFetchSession_CarriesChangesAcrossConnections(t *testing.T) {
 	if first.SessionID == 0 || len(first.Topics) != 1 {
 		t.Fatalf("created: %+v", first)
 	}
-	next := &kmsg.FetchRequest{Version: 13, SessionID: first.SessionID, SessionEpoch: 1}
+	next := &kmsg.FetchRequest{Version: 13, ReplicaID: -1, SessionID: first.SessionID, SessionEpoch: 1}
 	if r := ask(next); r.ErrorCode != errNone || r.SessionID != first.SessionID || len(r.Topics) != 0 {
 		t.Errorf("nothing has changed: %+v", r)
 	}

@@ -22,9 +22,15 @@ func seal(batch []byte) {
 // join joins a group of one member and takes the assignment.
 func (b *broker) join(group, instance, member string) (id string, generation int32) {
 	b.t.Helper()
+	return b.joinWithin(group, instance, member, 30_000)
+}
+
+// joinWithin is join with a rebalance timeout in milliseconds.
+func (b *broker) joinWithin(group, instance, member string, rebalance int32) (id string, generation int32) {
+	b.t.Helper()
 	for range 2 {
 		req := kmsg.NewPtrJoinGroupRequest()
-		req.Group, req.MemberID, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = group, member, "consumer", 30_000, 30_000
+		req.Group, req.MemberID, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = group, member, "consumer", 30_000, rebalance
 		if instance != "" {
 			req.InstanceID = &instance
 		}
@@ -287,4 +293,17 @@ func (b *broker) leave(group, member string) error {
 	m.MemberID = member
 	req.Group, req.Members = group, append(req.Members, m)
 	return kerr.ErrorForCode(ask[*kmsg.LeaveGroupResponse](b, req).Members[0].ErrorCode)
+}
+
+// TestJoin_ARebalanceTimeoutThatIsNone is taken, as Apache Kafka takes it, and the member keeps its place in the group.
+func TestJoin_ARebalanceTimeoutThatIsNone(t *testing.T) {
+	b := start(t)
+	quick(b)
+	for _, millis := range []int32{-5, 0, -1 << 31} {
+		group := "g" + strconv.Itoa(int(millis))
+		member, generation := b.joinWithin(group, "", "", millis)
+		if err := b.commit(group, "", member, generation, 1); err != nil {
+			t.Errorf("a rebalance timeout of %d ms: the member's commit: %v", millis, err)
+		}
+	}
 }

@@ -74,7 +74,7 @@ func (d *sessionsDoor) wantError(what string, req *kmsg.FetchRequest, want int16
 }
 
 func nothingNew(id, epoch int32) *kmsg.FetchRequest {
-	return &kmsg.FetchRequest{Version: 13, SessionID: id, SessionEpoch: epoch}
+	return &kmsg.FetchRequest{Version: 13, ReplicaID: -1, SessionID: id, SessionEpoch: epoch}
 }
 
 // A full cache gives no session, and the client is served all the same; the session that was unused longest gives way once that is two minutes ago (case 108).
@@ -116,7 +116,7 @@ func TestCase108_PartitionsOfFetchSessionsAreBounded(t *testing.T) {
 	if all == 0 {
 		t.Error("the room of an ended session is not free")
 	}
-	if r := d.ask(&kmsg.FetchRequest{Version: 13, SessionID: all, SessionEpoch: finalSessionEpoch}); r.ErrorCode != errNone || r.SessionID != 0 {
+	if r := d.ask(&kmsg.FetchRequest{Version: 13, ReplicaID: -1, SessionID: all, SessionEpoch: finalSessionEpoch}); r.ErrorCode != errNone || r.SessionID != 0 {
 		t.Errorf("the end of a session: %+v", r)
 	}
 	if n := d.s.sessions.partitions; n != 0 || len(d.s.sessions.sessions) != 0 || d.s.sessions.unused.Len() != 0 {

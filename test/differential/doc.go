@@ -12,7 +12,7 @@
 //
 // Directives: save=NAME:PATH keeps a value of the answer as ${NAME}, on each side its own; until=PATH=VALUE (or !=) asks again until it is so, and compares the last answer;
 // async sends, and does not wait; silent: there is no answer; closed: both close the connection; as=N: the answer is in version N's form; on=moldau or on=kafka: one side only,
-// for preparation, nothing is compared; broker=N: to broker N, broker=!N to another.
+// for preparation, nothing is compared; broker=N: to broker N, broker=!N to another; tail=HEX: the request's last bytes are these, for what kmsg does not write.
 //
 // Values of bytes may be made: batch(...) is a record batch and old(...) a message of format 0 or 1 (batch.go), subscription(a,b) what a consumer subscribes to.
 //

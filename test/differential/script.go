@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -144,6 +145,7 @@ type directives struct {
 	async, silent, closed bool
 	as                    int16 // -1: as asked
 	on                    string
+	tail                  []byte // what the request ends with instead
 	broker                string // a place in the list of addresses, or !PLACE for the next one; empty for the first
 }
 
@@ -181,6 +183,11 @@ func newDirectives(words []string) (directives, error) {
 			d.on = value
 		case "broker":
 			d.broker = value
+		case "tail":
+			var err error
+			if d.tail, err = hex.DecodeString(value); err != nil {
+				return d, fmt.Errorf("want tail=HEX: %w", err)
+			}
 		default:
 			return d, fmt.Errorf("no directive %q", word)
 		}

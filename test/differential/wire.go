@@ -47,6 +47,10 @@ func ask(address string, req kmsg.Request, d directives) (map[string]any, error)
 	}
 	format := kmsg.NewRequestFormatter(kmsg.FormatterClientID("differential"))
 	out := format.AppendRequest(nil, req, asked)
+	if len(d.tail) > len(out) {
+		return nil, fmt.Errorf("a tail of %d bytes, and the request has %d", len(d.tail), len(out))
+	}
+	copy(out[len(out)-len(d.tail):], d.tail)
 	if d.silent {
 		out = append(out, format.AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), behind)...)
 	}

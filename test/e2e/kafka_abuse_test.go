@@ -36,7 +36,7 @@ func TestCase107And108_TheKafkaDoorUnderAbuse(t *testing.T) {
 	defer crowd.leave()
 	crowd.join(1200, nil)
 	crowd.join(1200, []byte{0x00, 0xf0, 0, 0, 0, 0, 0, 9}) // 15 MiB of Produce are to follow
-	fetch := &kmsg.FetchRequest{Version: 11, MaxWaitMillis: 100, MinBytes: 1, MaxBytes: 50 << 20, SessionEpoch: -1}
+	fetch := &kmsg.FetchRequest{Version: 11, ReplicaID: -1, MaxWaitMillis: 100, MinBytes: 1, MaxBytes: 50 << 20, SessionEpoch: -1}
 	topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
 	topic.Topic, p.PartitionMaxBytes = "abuse", 50<<20
 	topic.Partitions = append(topic.Partitions, p)
@@ -47,7 +47,7 @@ func TestCase107And108_TheKafkaDoorUnderAbuse(t *testing.T) {
 		configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeBroker, ResourceName: fmt.Sprint(i)})
 	}
 	crowd.join(30, slices.Repeat(kafkaFrame(configs), 20))
-	unknown := &kmsg.FetchRequest{Version: 11, MaxWaitMillis: 100, MaxBytes: 1 << 20, SessionEpoch: -1}
+	unknown := &kmsg.FetchRequest{Version: 11, ReplicaID: -1, MaxWaitMillis: 100, MaxBytes: 1 << 20, SessionEpoch: -1}
 	nothing := kmsg.NewFetchRequestTopic()
 	nothing.Topic = "nothing"
 	for i := range int32(120_000) {
