@@ -11,6 +11,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/consumergroup/coordinator"
 	"github.com/moldau-log/moldau/consumergroup/group"
+	"github.com/moldau-log/moldau/internal/lograte"
 )
 
 // Coordinator is the group coordinator of one broker. All methods are safe on any goroutine.
@@ -68,7 +69,7 @@ func Open(config Config, ports Ports) (*Coordinator, error) {
 	c := &Coordinator{
 		config:   config,
 		ports:    ports,
-		log:      ports.Logger,
+		log:      lograte.New(ports.Logger, loggedLines, time.Now),
 		counts:   newMetrics(ports.Meter),
 		inbox:    make(chan message, config.Inbox),
 		appended: make(chan appended, 1),

@@ -205,6 +205,26 @@ func (f *fixture) counted(name string) (sum float64) {
 	return sum
 }
 
+// TestManyRemovedMembersWriteFewLines: members cost a client little, and those that it lets go by the hundred are counted, not all told.
+func TestManyRemovedMembersWriteFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		defer f.c.Close()
+		const members = 3 * loggedLines
+		for i := range members {
+			f.join(fmt.Sprint("m", i))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := f.counted("moldau_group_members_removed_total"); n != members {
+			t.Fatalf("%v members counted as removed, want %d", n, members)
+		}
+		if n := strings.Count(f.out.String(), "group member removed"); n != loggedLines {
+			t.Errorf("%d removed members wrote %d lines, want %d", members, n, loggedLines)
+		}
+	})
+}
+
 func woken(wake <-chan struct{}) bool {
 	synctest.Wait()
 	select {

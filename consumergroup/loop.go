@@ -17,6 +17,8 @@ const (
 	// maxOverslept is how late the timer may be before the loop concludes that the process was stopped: then the members' heartbeats are
 	// still in the sockets, and nobody is fenced.
 	maxOverslept = time.Second
+	// loggedLines is how many lines with one message are logged in ten seconds: clients make groups and members by the thousand, and let them go.
+	loggedLines = 100
 )
 
 // loop is the goroutine that owns the groups.

@@ -62,7 +62,7 @@ func New(cfg Config, b Broker, set *meter.Set, log *slog.Logger) *Server {
 func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, broker: b, groups: g, log: lograte.New(log, cfg.Now), meters: newMeters(set), pool: new(grpcframe.Pool),
+		cfg: cfg, broker: b, groups: g, log: lograte.New(log, lograte.Lines, cfg.Now), meters: newMeters(set), pool: new(grpcframe.Pool),
 		budget: budget.New(cfg.MaxInFlightBytes), health: health.NewServer(), drain: make(chan struct{}),
 	}
 	codec := grpcframe.NewCodec(s.pool)

@@ -57,7 +57,7 @@ func New(cfg Config, b Broker, set *meter.Set, log *slog.Logger) *Server {
 func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, broker: b, groups: g, log: lograte.New(log, cfg.Now), apis: table(), held: budget.New(cfg.MaxInFlightBytes), working: budget.New(workingBytes), producing: budget.New(workingBytes), answers: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
+		cfg: cfg, broker: b, groups: g, log: lograte.New(log, lograte.Lines, cfg.Now), apis: table(), held: budget.New(cfg.MaxInFlightBytes), working: budget.New(workingBytes), producing: budget.New(workingBytes), answers: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
 		buffers: new(buffers), conns: map[*conn]struct{}{}, addresses: map[string]int{},
 	}
 	start := time.Now()

@@ -55,7 +55,7 @@ func NewManager(o Options) (*Manager, error) {
 	m.inventory = &inventory{options: &m.options}
 	m.lease.Store(int64(-1 << 62))
 	m.env = &environment{
-		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
+		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: o.retried(), meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
 		flight: o.FlightInputs, snapshotBytes: int64(o.SnapshotBytes), lease: func() time.Duration { return time.Duration(m.lease.Load()) },
 	}
 	m.stopped.Go(m.run)

@@ -1,15 +1,20 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/lograte"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
@@ -228,6 +233,27 @@ func TestCase12_FullDiskRefusesAndGoesOn(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"b"}, id: 3, seq: 1}.bytes(t), AcksISR), cluster.CodeNone, 1)
 	k.checkProduced(k.produce(sent{values: []string{"c"}, id: 3, seq: 2}.bytes(t), AcksISR), cluster.CodeNone, 2)
 	k.checkValues("a", "b", "c")
+}
+
+// TestCase12_AFullDiskWritesFewLines: what is tried again and again on it does not fill the log too.
+func TestCase12_AFullDiskWritesFewLines(t *testing.T) {
+	disk := vfs.NewInjector(vfs.NewMem(), nil)
+	var out bytes.Buffer // written by the partition's goroutine before it answers
+	k := newKit(t, disk, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&out, nil)) })
+	k.topic(1, 1)
+	const refused = 200
+	disk.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "*.log", Count: refused + 1, Err: syscall.ENOSPC})
+	for range refused {
+		k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeStorage, -1)
+	}
+	if n := strings.Count(out.String(), "append refused"); n == 0 || n > lograte.Lines {
+		t.Errorf("%d appends that were refused wrote %d lines", refused, n)
+	}
+	k.clock.pass(lograte.Every)
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeStorage, -1)
+	if want := fmt.Sprintf("%s=%d", lograte.Suppressed, refused-lograte.Lines); !strings.Contains(out.String(), want) {
+		t.Errorf("later the log does not say %s:\n%s", want, out.String())
+	}
 }
 
 // The disk fails where the name of a new replica's directory is synced, and the process is started again. What is flushed from then on outlives a power cut.

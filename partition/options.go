@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/lograte"
 	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/replication"
@@ -81,6 +82,11 @@ func (o Options) withDefaults() (Options, error) {
 		o.Clock = &systemClock{start: time.Now()}
 	}
 	return o, nil
+}
+
+// retried is the logger for what fails and is tried again: on a full disk every partition does, many times a second.
+func (o *Options) retried() *slog.Logger {
+	return lograte.New(o.Log, lograte.Lines, func() time.Time { return time.Unix(0, 0).Add(o.Clock.Now()) })
 }
 
 func setDefault[T int | time.Duration](v *T, to T) {

@@ -21,6 +21,7 @@ type environment struct {
 	outputs Outputs
 	clock   Clock
 	log     *slog.Logger
+	retried *slog.Logger // log for what fails and is tried again, at a bounded rate
 	meters  *meters
 	lagMax  time.Duration
 	expiry  time.Duration
@@ -214,7 +215,7 @@ func (p *Partition) logError(err error, message string) {
 		p.step(&replication.AppendFailed{Reason: err})
 		return
 	}
-	p.env.log.Warn(message, p.attrs(slog.Any("error", err))...)
+	p.env.retried.Warn(message, p.attrs(slog.Any("error", err))...)
 }
 
 // follow carries the effects of a follower outwards. The view goes first, because the fetcher asks for the position.

@@ -197,7 +197,7 @@ func (p *Partition) notAppended(err error) {
 		return
 	}
 	p.env.meters.refusedAppends.Inc()
-	p.env.log.Warn("append refused", p.attrs(slog.Any("error", err))...)
+	p.env.retried.Warn("append refused", p.attrs(slog.Any("error", err))...)
 	p.step(&replication.AppendRefused{})
 }
 

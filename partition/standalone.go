@@ -28,7 +28,7 @@ func NewOpener(o Options, lease func() time.Duration) (*Opener, error) {
 		return nil, err
 	}
 	return &Opener{options: o, inventory: &inventory{options: &o}, env: &environment{
-		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
+		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: o.retried(), meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
 		flight: o.FlightInputs, snapshotBytes: int64(o.SnapshotBytes), lease: lease,
 	}}, nil
 }

@@ -116,7 +116,7 @@ type Peer struct {
 // New listens and accepts. Streams of a type without handler are refused as not ready until SetHandlers gives one; Raft until its transport accepts on a StreamLayer.
 func New(cfg Config) (*Peer, error) {
 	cfg = cfg.withDefaults()
-	cfg.Log = lograte.New(cfg.Log, time.Now) // strangers may come by the thousand
+	cfg.Log = lograte.New(cfg.Log, lograte.Lines, time.Now) // strangers may come by the thousand
 	if cfg.Self == nil || cfg.Resolve == nil {
 		return nil, errors.New("peer: Config needs Self and Resolve")
 	}

@@ -54,11 +54,11 @@ var table = map[string]Rule{
 	"proto/moldau/peer/v1":      {Modules: []string{protoMod}},
 	"proto/moldau/metadata/v1":  {Modules: []string{protoMod}},
 	// L3
-	"partition":           {Imports: join(internals, "segment", "replication", "replication/session", "replication/fetcher", "record", "cluster")},
+	"partition":           {Imports: join(internals, "internal/lograte", "segment", "replication", "replication/session", "replication/fetcher", "record", "cluster")},
 	"replication/fetcher": {Imports: join(internals, "replication", "replication/session", "record", "cluster")},
 	"controller": {Imports: join(internals, "controller/state", "controller/placement", "controller/driver", "controller/codec", "cluster", "record"),
 		Modules: []string{"github.com/hashicorp/raft", "github.com/hashicorp/raft-boltdb/v2", "github.com/hashicorp/raft-autopilot", "github.com/hashicorp/go-hclog", "go.etcd.io/bbolt"}},
-	"consumergroup": {Imports: join(internals, "consumergroup/group", "consumergroup/assignor", "consumergroup/coordinator", "record", "cluster")},
+	"consumergroup": {Imports: join(internals, "internal/lograte", "consumergroup/group", "consumergroup/assignor", "consumergroup/coordinator", "record", "cluster")},
 	// L4
 	"broker": {Imports: join(internals, "partition", "segment", "replication/session", "replication/fetcher", "controller", "controller/placement", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5

@@ -1,7 +1,8 @@
-// Package lograte bounds how many lines strangers can write into a log. A door wraps its logger once, and no line that a client can cause by the thousand, one that is there
-// now or one that comes later, needs a bound of its own. It is not for lines that tell of this broker's own state: each of those is wanted.
+// Package lograte bounds how many lines a log gets from what comes by the thousand: strangers at a door, and what is tried again on a full disk. A door wraps its logger once, and
+// no line that a client can cause, one that is there now or one that comes later, needs a bound of its own. It is not for lines that tell of a change in the broker's own state:
+// each of those is wanted.
 //
-// kafka, grpcapi and peer call it, from any goroutine; it runs none. Lines are told apart by their message, which is constant in this house.
+// The doors, consumergroup and partition call it, from any goroutine; it runs none. Lines are told apart by their message, which is constant in this house.
 package lograte
 
 import (
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// Of lines with the same message, Lines pass in a time of Every that begins with the first of them.
+// Every is the time for which lines are counted; it begins with the first of them. Lines is how many with one message pass in it, where no one needs more.
 const (
 	Lines = 10
 	Every = 10 * time.Second
@@ -23,9 +24,9 @@ const maxMessages = 256
 // Suppressed is the attribute of a line that says how many with its message were left out before it.
 const Suppressed = "suppressed"
 
-// New wraps a logger. now is a clock that need not be monotonic.
-func New(log *slog.Logger, now func() time.Time) *slog.Logger {
-	return slog.New(handler{log.Handler(), &rates{now: now, messages: map[string]*rate{}}})
+// New wraps a logger. Of the lines with one message, lines pass in a time of Every. now is a clock that need not be monotonic.
+func New(log *slog.Logger, lines int, now func() time.Time) *slog.Logger {
+	return slog.New(handler{log.Handler(), &rates{lines: lines, now: now, messages: map[string]*rate{}}})
 }
 
 // handler lets records through that their rate allows. Its copies with attributes and groups share the rates.
@@ -56,7 +57,8 @@ func (h handler) WithGroup(name string) slog.Handler {
 
 // rates are the rates of all messages.
 type rates struct {
-	now func() time.Time
+	lines int
+	now   func() time.Time
 
 	mu       sync.Mutex // guards what follows
 	messages map[string]*rate
@@ -87,7 +89,7 @@ func (s *rates) pass(message string) (ok bool, suppressed int) {
 	if age := now.Sub(r.began); age < 0 || age >= Every {
 		r.began, r.passed = now, 0
 	}
-	if r.passed == Lines {
+	if r.passed == s.lines {
 		r.suppressed++
 		return false, 0
 	}

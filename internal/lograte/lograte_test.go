@@ -18,7 +18,7 @@ type told struct {
 
 func newTold() *told {
 	s := &told{now: time.Unix(1000, 0)}
-	s.log = New(slog.New(slog.NewTextHandler(&s.text, nil)), func() time.Time { return s.now })
+	s.log = New(slog.New(slog.NewTextHandler(&s.text, nil)), Lines, func() time.Time { return s.now })
 	return s
 }
 
