@@ -17,6 +17,7 @@ import (
 	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/partition"
+	"github.com/moldau-log/moldau/record"
 	"github.com/moldau-log/moldau/replication/fetcher"
 )
 
@@ -42,6 +43,7 @@ type Options struct {
 	FlushWorkers       int
 	Root               string // of the partition directories
 	Groups             consumergroup.Config
+	Memory             *record.Memory // counts what decompressions hold; nil for nothing
 
 	FS         vfs.FS
 	Controller *controller.Controller

@@ -11,20 +11,25 @@ import (
 // compressionType is the topic config that names the codec of stored batches, and the cluster default of the same name.
 const compressionType = "compression.type"
 
-// storedCodec is the codec that batches of a topic must have; false where the producer chooses.
-func storedCodec(img *cluster.Image, t *cluster.Topic) (record.Codec, bool) {
+// storedCodec is the codec that batches of a topic must have, and how large their records may be without one; asked is false where the producer chooses.
+func storedCodec(img *cluster.Image, t *cluster.Topic) (codec record.Codec, bound int, asked bool) {
 	if _, set := t.Configs.Get(compressionType); !set {
 		if _, set = img.Configs(cluster.ConfigResource{Kind: cluster.ConfigClusterDefault}).Get(compressionType); !set {
-			return record.CodecNone, false
+			return record.CodecNone, 0, false
 		}
 	}
 	cfg := img.TopicConfig(t)
-	return cfg.Compression.Codec()
+	codec, asked = cfg.Compression.Codec()
+	bound = maxDecompressed
+	if codec == record.CodecNone {
+		bound = int(min(maxDecompressed, cfg.MaxMessageBytes)) // what is larger cannot be stored
+	}
+	return codec, bound, asked
 }
 
 // recompress gives a batch the codec that its topic asks for. It runs on the caller's goroutine, and costs nothing where the producer chooses.
 func (b *Broker) recompress(t *cluster.Topic, req *ProduceRequest) *cluster.Error {
-	codec, asked := storedCodec(b.Image(), t)
+	codec, bound, asked := storedCodec(b.Image(), t)
 	if !asked {
 		return nil
 	}
@@ -33,7 +38,7 @@ func (b *Broker) recompress(t *cluster.Topic, req *ProduceRequest) *cluster.Erro
 		return nil
 	}
 	if err == nil {
-		batch, err = batch.Recompress(codec, maxDecompressed)
+		batch, err = batch.Recompress(codec, bound, b.options.Memory)
 	}
 	switch {
 	case errors.Is(err, record.ErrTooLarge):
@@ -44,7 +49,8 @@ func (b *Broker) recompress(t *cluster.Topic, req *ProduceRequest) *cluster.Erro
 	if req.Release != nil {
 		req.Release()
 	}
-	req.Batch, req.Release = batch.Bytes(), nil
+	req.Batch = batch.Bytes()
+	req.Release = b.options.Memory.Hold(len(req.Batch)) // the partition calls it, whatever becomes of the batch
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (b *Broker) listOffset(ctx context.Context, q OffsetQuery) OffsetAnswer {
 	if refusal != nil {
 		return refusedOffset(refusal)
 	}
-	req := partition.ListRequest{LeaderEpoch: q.LeaderEpoch}
+	req := partition.ListRequest{LeaderEpoch: q.LeaderEpoch, Memory: b.options.Memory}
 	switch {
 	case q.Timestamp == LatestTimestamp:
 		req.Kind = partition.ListLatest

@@ -80,7 +80,7 @@ type Group struct {
 // Limits bounds what clients can make a broker hold.
 type Limits struct {
 	MaxRequestBytes  int `key:"max-request-bytes" doc:"Largest request or message of any door."`
-	MaxInFlightBytes int `key:"max-in-flight-bytes" doc:"Bytes of produce requests held by the broker at once."`
+	MaxInFlightBytes int `key:"max-in-flight-bytes" doc:"Bytes of produce requests held by the broker at once, and on their own of decompressed batches, of fetched records and of answers."`
 }
 
 // Shutdown configures the orderly stop.

@@ -3,6 +3,8 @@ package grpcapi
 import (
 	"crypto/tls"
 	"time"
+
+	"github.com/moldau-log/moldau/record"
 )
 
 // Config bounds the door. A zero field takes its default.
@@ -17,6 +19,8 @@ type Config struct {
 	WindowBytes int
 	// MaxDecompressedBytes bounds one batch when it is decompressed for checking. Default 256 MiB.
 	MaxDecompressedBytes int
+	// Memory counts what decompressions hold, of this door and of others that have the same. Default one of MaxInFlightBytes.
+	Memory *record.Memory
 	// MaxStreams bounds the calls of one connection. Default 1,000.
 	MaxStreams int
 	// HandshakeTimeout bounds the time from accepting a connection to its first settings. Default 10 s.
@@ -57,6 +61,9 @@ func (c Config) withDefaults() Config {
 	if c.HandshakeTimeout <= 0 {
 		c.HandshakeTimeout = d.HandshakeTimeout
 	}
+	if c.Memory == nil {
+		c.Memory = record.NewMemory(c.MaxInFlightBytes)
+	}
 	if c.Now == nil {
 		c.Now = d.Now
 	}
@@ -85,5 +92,7 @@ const (
 // Sizes of fetches in bytes.
 const (
 	defaultFetchBytes = 1 << 20
-	fetchRoundFactor  = 4 // partitions that are read in one round, at full size, before the first of them gets its turn again
+	headerSize        = 64      // what a header takes in memory beside its bytes
+	maxPlainBytes     = 3 << 20 // of decompressed records in one answer; gRPC clients take 4 MiB unless they are told to take more
+	fetchRoundFactor  = 4       // partitions that are read in one round, at full size, before the first of them gets its turn again
 )

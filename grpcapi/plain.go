@@ -1,7 +1,10 @@
 package grpcapi
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -248,48 +251,65 @@ func (l *logService) fetchPlain(ctx context.Context, t *cluster.Topic, partition
 	if a.Slice == nil {
 		return out, nil
 	}
-	bytes, err := a.Slice.AppendTo(nil)
+	batches, err := a.Slice.AppendTo(nil)
 	if err != nil {
 		return nil, cluster.Refuse(cluster.CodeOffsetNotAvailable, fmt.Sprintf("the log changed while it was read; retry: %v", err))
 	}
-	if err := l.decodePlain(bytes, offset, limit, out); err != nil {
+	err = l.decodePlain(batches, offset, limit, out)
+	if errors.Is(err, record.ErrTooLarge) {
+		return nil, cluster.Refuse(cluster.CodeTooLarge, err.Error())
+	}
+	if err != nil {
 		return nil, cluster.Refuse(cluster.CodeCorrupt, err.Error())
 	}
-	l.broker.CountFetched(t.ID, len(bytes))
+	l.broker.CountFetched(t.ID, len(batches))
 	return out, nil
 }
 
-func (l *logService) decodePlain(bytes []byte, from record.Offset, limit int, out *moldauv1.FetchRecordsResponse) error {
-	return record.Split(bytes, func(b record.Batch) error {
-		if len(out.Records) >= limit {
+// decodePlain adds the records from an offset on, at most limit of them, and no more than maxPlainBytes but for the first.
+func (l *logService) decodePlain(batches []byte, from record.Offset, limit int, out *moldauv1.FetchRecordsResponse) error {
+	size, full := 0, false
+	return record.Split(batches, func(b record.Batch) error {
+		if full {
 			return nil
 		}
 		if b.IsControl() {
 			out.NextOffset = int64(b.NextOffset())
 			return nil
 		}
-		for r, err := range b.All(l.cfg.MaxDecompressedBytes) {
-			switch {
-			case err != nil:
-				return err
-			case r.Offset < from:
-				continue
-			case len(out.Records) >= limit:
-				return nil
+		var refusal error
+		err := b.Visit(l.cfg.MaxDecompressedBytes, l.cfg.Memory, func(r *record.Visited) bool {
+			if r.Offset < from {
+				return true
 			}
-			out.Records = append(out.Records, plainRecord(&r))
+			size += r.Size() + headerSize*r.HeaderCount()
+			switch {
+			case len(out.Records) > 0:
+				full = len(out.Records) >= limit || size > maxPlainBytes
+			case size > l.cfg.MaxMessageBytes:
+				full, refusal = true, fmt.Errorf("%w: the record at offset %d has %d bytes and %d headers, which is more than one plain answer holds", record.ErrTooLarge, r.Offset, r.Size(), r.HeaderCount())
+			}
+			if full {
+				return false
+			}
+			out.Records = append(out.Records, plainRecord(r))
 			out.NextOffset = int64(r.Offset) + 1
+			return true
+		})
+		err = cmp.Or(refusal, err)
+		if err == nil && !full {
+			out.NextOffset = int64(b.NextOffset())
 		}
-		out.NextOffset = int64(b.NextOffset())
-		return nil
+		return err
 	})
 }
 
-func plainRecord(r *record.Record) *moldauv1.Record {
+// plainRecord copies a record.
+func plainRecord(r *record.Visited) *moldauv1.Record {
 	ts := r.Timestamp
-	out := &moldauv1.Record{Offset: int64(r.Offset), TimestampMs: &ts, Key: r.Key, Value: r.Value}
-	for _, h := range r.Headers {
-		out.Headers = append(out.Headers, &moldauv1.Header{Key: h.Key, Value: h.Value})
+	out := &moldauv1.Record{Offset: int64(r.Offset), TimestampMs: &ts, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)}
+	for _, h := range r.Headers() {
+		out.Headers = append(out.Headers, &moldauv1.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
 	}
 	return out
 }

@@ -101,7 +101,7 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 
 // admission is what looks at the batches of one goroutine.
 func (s *Server) admission() *admission.Checker {
-	return admission.NewChecker(admission.Config{Image: s.broker.Image, MaxDecompressed: s.cfg.MaxDecompressedBytes, Now: s.cfg.Now})
+	return admission.NewChecker(admission.Config{Image: s.broker.Image, MaxDecompressed: s.cfg.MaxDecompressedBytes, Memory: s.cfg.Memory, Now: s.cfg.Now})
 }
 
 // Serve accepts connections until Stop, which makes it return nil, or until the listener fails.

@@ -1,6 +1,10 @@
 package kafka
 
-import "time"
+import (
+	"time"
+
+	"github.com/moldau-log/moldau/record"
+)
 
 // Config bounds the door. A zero field takes its default.
 type Config struct {
@@ -12,6 +16,8 @@ type Config struct {
 	MaxFetchBytes int
 	// MaxDecompressedBytes bounds one batch when it is decompressed for checking. Default 256 MiB.
 	MaxDecompressedBytes int
+	// Memory counts what decompressions hold, of this door and of others that have the same. Default one of MaxInFlightBytes.
+	Memory *record.Memory
 	// MaxConnections and MaxConnectionsPerAddress bound open connections; more are closed at once. Defaults 10,000 and 4,000.
 	MaxConnections, MaxConnectionsPerAddress int
 	// MaxPipelined bounds the requests of one connection that are not answered yet. Default 128.
@@ -76,6 +82,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.FrameTimeout <= 0 {
 		c.FrameTimeout = d.FrameTimeout
+	}
+	if c.Memory == nil {
+		c.Memory = record.NewMemory(c.MaxInFlightBytes)
 	}
 	if c.Now == nil {
 		c.Now = d.Now

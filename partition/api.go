@@ -102,6 +102,7 @@ type ListRequest struct {
 	TimestampMs int64
 	LeaderEpoch record.LeaderEpoch // fences; record.NoEpoch when unknown
 	Follower    bool               // a replica that does not lead may answer
+	Memory      *record.Memory     // counts what a search in compressed batches holds; nil for nothing
 }
 
 // ListResult answers a ListRequest. Offset and TimestampMs are -1 when no record answers.

@@ -134,9 +134,9 @@ func (v *view) search(req ListRequest, res ListResult) (ListResult, error) {
 	var found bool
 	var err error
 	if req.Kind == ListMaxTimestamp {
-		res.Offset, res.TimestampMs, found, err = v.log.MaxTimestamp(v.highWatermark)
+		res.Offset, res.TimestampMs, found, err = v.log.MaxTimestamp(v.highWatermark, req.Memory)
 	} else {
-		res.Offset, res.TimestampMs, found, err = v.log.OffsetForTimestamp(req.TimestampMs, v.highWatermark)
+		res.Offset, res.TimestampMs, found, err = v.log.OffsetForTimestamp(req.TimestampMs, v.highWatermark, req.Memory)
 	}
 	switch {
 	case err != nil:

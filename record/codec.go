@@ -40,24 +40,23 @@ func (c Codec) String() string {
 // Known reports whether this package can compress and decompress with c.
 func (c Codec) Known() bool { return c >= 0 && int(c) < len(codecNames) }
 
-// Bounds on what decompression keeps and how it grows, in bytes.
+// Sizes of the coders, in bytes.
 const (
-	// scratchMin is the least first size of a decompression buffer, and scratchRatio the first guess at how far the data expands where
-	// it does not say. Both give way to the bound.
-	scratchMin   = 4 << 10
-	scratchRatio = 4
-	// scratchKeep is the largest buffer that goes back into the pool, so that one huge batch does not stay in memory for good.
-	scratchKeep = 4 << 20
 	// lz4Block is the block size of the frames written: what Kafka's Java client writes.
 	lz4Block = lz4.Block64Kb
 	// zstdBlock is the most that one block of a zstd frame decodes to, by its specification.
 	zstdBlock = 128 << 10
+	// zstdMaxRatio bounds how far a zstd frame expands: its densest block makes zstdBlock bytes of 4. A frame that claims more is refused before anything is
+	// allocated for it.
+	zstdMaxRatio = zstdBlock / 4
+	// gzipWindow is about what a gzip reader allocates when it is new, and lz4Window the most that an lz4 reader does: the largest block, compressed and plain.
+	gzipWindow = 48 << 10
+	lz4Window  = 2 * (8 << 20)
 )
 
-// Pools of coders. A coder is costly to make and keeps no bytes of a batch once it is reset. They and the zstd pair are the only
+// Pools of coders. A coder is costly to make and keeps no bytes of a batch once it is reset. They, the zstd pair and the buffers of scratch.go are the only
 // package state; nothing that a caller can see depends on it.
 var (
-	scratchPool    = sync.Pool{New: func() any { return new(scratch) }}
 	gzipReaderPool = sync.Pool{New: func() any { return new(gzip.Reader) }}
 	gzipWriterPool = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 	lz4ReaderPool  = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
@@ -74,22 +73,8 @@ var (
 	})
 )
 
-// scratch is a reusable decompression buffer.
-type scratch struct {
-	b      []byte
-	source bytes.Reader
-}
-
-func getScratch() *scratch { return scratchPool.Get().(*scratch) }
-
-func putScratch(s *scratch) {
-	if cap(s.b) <= scratchKeep {
-		scratchPool.Put(s)
-	}
-}
-
 // decompress returns the records of a batch in plain form, at most limit bytes. Memory stays below twice the limit plus the coder's
-// window, whatever src claims. The result aliases src for CodecNone and s otherwise; with a nil s it is fresh memory.
+// window, whatever src claims, and the Memory of s counts it before it is allocated. The result aliases src for CodecNone and s otherwise; with a nil s it is fresh memory.
 func decompress(s *scratch, codec Codec, src []byte, limit int) ([]byte, error) {
 	if codec == CodecNone {
 		return src, nil
@@ -131,6 +116,8 @@ func errBound(codec Codec, limit int) error {
 }
 
 func (s *scratch) gunzip(src []byte, limit int) error {
+	s.charge.take(gzipWindow)
+	defer s.charge.give(gzipWindow)
 	r := gzipReaderPool.Get().(*gzip.Reader)
 	defer gzipReaderPool.Put(r)
 	s.source.Reset(src)
@@ -140,6 +127,9 @@ func (s *scratch) gunzip(src []byte, limit int) error {
 	return s.readAll(r, CodecGzip, gzipHint(src), limit)
 }
 
+// lz4Magic opens every frame.
+var lz4Magic = []byte{0x04, 0x22, 0x4d, 0x18}
+
 // gzipMaxRatio bounds how far deflate expands, and so what a trailer can be believed.
 const gzipMaxRatio = 1032
 
@@ -148,10 +138,25 @@ func gzipHint(src []byte) int {
 	if len(src) < 4 {
 		return 0
 	}
-	return min(int(binary.LittleEndian.Uint32(src[len(src)-4:])), gzipMaxRatio*len(src)) + 1
+	claim := min(int(binary.LittleEndian.Uint32(src[len(src)-4:])), gzipMaxRatio*len(src))
+	return min(claim+1, max(scratchKeep, scratchRatio*len(src)))
+}
+
+// lz4Room is what the reader needs for a frame: the block size stands in its sixth byte. A frame of another kind, or one behind another, may have the largest.
+func lz4Room(src []byte) int {
+	const descriptor, smallest = 5, 4 // 4 is 64 KiB, and each number above it four times as much
+	if bytes.HasPrefix(src, lz4Magic) && len(src) > descriptor && bytes.Count(src, lz4Magic) == 1 {
+		if size := int(src[descriptor]>>4) & 7; size >= smallest {
+			return 2 * (64 << 10) << (2 * (size - smallest))
+		}
+	}
+	return lz4Window
 }
 
 func (s *scratch) unlz4(src []byte, limit int) error {
+	room := lz4Room(src)
+	s.charge.take(room)
+	defer s.charge.give(room)
 	r := lz4ReaderPool.Get().(*lz4.Reader)
 	defer lz4ReaderPool.Put(r)
 	s.source.Reset(src)
@@ -196,6 +201,9 @@ func (s *scratch) unzstd(src []byte, limit int) error {
 		if head.FrameContentSize > uint64(limit) {
 			return errBound(CodecZstd, limit)
 		}
+		if head.FrameContentSize > uint64(zstdMaxRatio*len(src)) {
+			return fmt.Errorf("frame within %d bytes claims to hold %d", len(src), head.FrameContentSize)
+		}
 		hint = int(head.FrameContentSize)
 	}
 	most := limit + zstdBlock
@@ -216,21 +224,6 @@ func (s *scratch) unzstd(src []byte, limit int) error {
 			return nil
 		}
 	}
-}
-
-// reserve empties the buffer and makes room for size bytes, but for no more than limit.
-func (s *scratch) reserve(size, limit int) {
-	size = min(max(size, scratchMin), limit)
-	if cap(s.b) < size {
-		s.b = make([]byte, 0, size)
-	}
-	s.b = s.b[:0]
-}
-
-// grow doubles the capacity, but not past limit, and keeps the content.
-func (s *scratch) grow(limit int) {
-	size := min(2*max(cap(s.b), scratchMin), max(limit, cap(s.b)+1))
-	s.b = append(make([]byte, 0, size), s.b...)
 }
 
 // compress appends src to dst in compressed form.

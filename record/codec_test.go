@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 
@@ -220,6 +221,41 @@ func TestCase104_DecompressionBombIsRefusedAtTheBound(t *testing.T) {
 				t.Errorf("allocated %d MiB for a bound of %d MiB", used>>20, limit>>20)
 			}
 		})
+	}
+}
+
+// grows is by how much the heap is larger at its peak while f runs, in bytes. What the heap has had from the system before does not count.
+func grows(f func()) int64 {
+	var before, after runtime.MemStats
+	debug.FreeOSMemory()
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.HeapSys) - int64(before.HeapSys)
+}
+
+// Case 104: what a batch claims costs nothing before it is shown, even where the bound is large.
+func TestCase104_AClaimAllocatesNothing(t *testing.T) {
+	const limit, margin = 256 << 20, 6 << 20
+	for name, test := range map[string]struct {
+		codec   Codec
+		payload []byte
+	}{
+		"zstd of 11 bytes that claims 268,000,000": {CodecZstd, unhex(t, "28b52ffd a0 c053f90f 010000")},
+		"gzip whose trailer claims 256 MiB":        {CodecGzip, append(unhex(t, "1f8b0800000000000000"), append(bytes.Repeat([]byte{0xff}, 300<<10), 0xff, 0xff, 0xff, 0x0f)...)},
+		"raw snappy that claims 200 MiB":           {CodecSnappy, append(binary.AppendUvarint(nil, 200<<20), 0, 0, 0)},
+	} {
+		b, err := Parse(wrap(test.payload, test.codec, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := allocated(func() { err = b.Validate(Limits{MaxDecompressed: limit}) })
+		if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if used > margin {
+			t.Errorf("%s: allocated %d MiB", name, used>>20)
+		}
 	}
 }
 

@@ -37,5 +37,5 @@
 // to one goroutine each.
 //
 // Invariants: a Batch covers exactly one whole batch; no input makes this package panic, read beyond the batch, or hold more than a
-// small multiple of the decompression bound that the caller names.
+// small multiple of the decompression bound that the caller names. A Memory counts what all decompressions hold, before it is allocated.
 package record

@@ -26,6 +26,7 @@ type Header struct {
 type Iterator struct {
 	batch  Batch
 	max    int
+	into   *scratch // nil for fresh memory
 	cur    cursor
 	opened bool
 	index  int32
@@ -64,14 +65,63 @@ func (b Batch) All(maxDecompressed int) iter.Seq2[Record, error] {
 	}
 }
 
+// Visited is a record that Visit has come to. Key and Value are nil when null. It is valid only until the visit returns: it may lie in a buffer that is used again.
+type Visited struct {
+	Offset     Offset
+	Timestamp  int64 // as in Record
+	Key, Value []byte
+	raw        *rawRecord
+}
+
+// Size is the number of bytes of the record's key, value and headers, as they are encoded.
+func (v *Visited) Size() int { return len(v.Key) + len(v.Value) + len(v.raw.headers) }
+
+// HeaderCount is the number of headers. The headers of a small batch may be more than fit in memory once they are built.
+func (v *Visited) HeaderCount() int { return int(v.raw.headerCount) }
+
+// Headers builds the headers. Their values are valid as long as the record is.
+func (v *Visited) Headers() []Header { return v.raw.materialise() }
+
+// Visit calls visit for the records in order until it returns false. memory counts what the decompressed batch takes; nil for nothing. Visit may wait for it.
+// The error is like that of Iterator.Err.
+func (b Batch) Visit(maxDecompressed int, memory *Memory, visit func(*Visited) bool) error {
+	s := getScratch(memory)
+	defer putScratch(s)
+	it := Iterator{batch: b, max: maxDecompressed, into: s}
+	var v Visited
+	for it.step() {
+		r := &it.raw
+		v = Visited{Offset: b.BaseOffset() + Offset(r.offsetDelta), Timestamp: b.recordTimestamp(r.timestampDelta), Key: r.key, Value: r.value, raw: r}
+		if !visit(&v) {
+			return nil
+		}
+	}
+	return it.err
+}
+
 // Next decodes the next record and reports whether there is one.
 func (it *Iterator) Next() bool {
+	if !it.step() {
+		return false
+	}
+	it.record = Record{
+		Offset:    it.batch.BaseOffset() + Offset(it.raw.offsetDelta),
+		Timestamp: it.batch.recordTimestamp(it.raw.timestampDelta),
+		Key:       it.raw.key,
+		Value:     it.raw.value,
+		Headers:   it.raw.materialise(),
+	}
+	return true
+}
+
+// step decodes the next record and leaves it raw.
+func (it *Iterator) step() bool {
 	if it.err != nil {
 		return false
 	}
 	if !it.opened {
 		it.opened = true
-		payload, err := decompress(nil, it.batch.Codec(), it.batch.payload(), it.max)
+		payload, err := decompress(it.into, it.batch.Codec(), it.batch.payload(), it.max)
 		if err != nil {
 			it.err = err
 			return false
@@ -83,18 +133,10 @@ func (it *Iterator) Next() bool {
 		it.err = err
 		return false
 	}
-	if !more {
-		return false
+	if more {
+		it.index++
 	}
-	it.record = Record{
-		Offset:    it.batch.BaseOffset() + Offset(it.raw.offsetDelta),
-		Timestamp: it.batch.recordTimestamp(it.raw.timestampDelta),
-		Key:       it.raw.key,
-		Value:     it.raw.value,
-		Headers:   it.raw.materialise(),
-	}
-	it.index++
-	return true
+	return more
 }
 
 // Record is the record that the last Next decoded. It stays valid as long as the batch's bytes do.

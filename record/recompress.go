@@ -7,8 +7,9 @@ import (
 
 // Recompress returns the batch with its records under another codec, in fresh memory: same records, offsets, timestamps and producer fields, another size and
 // checksum. The caller has verified the batch. It fails when the records decompress to more than maxDecompressed bytes, or to more than a batch may hold.
-func (b Batch) Recompress(codec Codec, maxDecompressed int) (Batch, error) {
-	s := getScratch()
+// memory counts what the decompression holds, which may wait for it; nil for nothing.
+func (b Batch) Recompress(codec Codec, maxDecompressed int, memory *Memory) (Batch, error) {
+	s := getScratch(memory)
 	defer putScratch(s)
 	plain, err := decompress(s, b.Codec(), b.b[HeaderSize:], maxDecompressed)
 	if err != nil {

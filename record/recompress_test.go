@@ -20,7 +20,7 @@ func TestRecompress(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				again, err := original.Recompress(to, 1<<20)
+				again, err := original.Recompress(to, 1<<20, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -30,11 +30,11 @@ func TestRecompress(t *testing.T) {
 				if err := again.Validate(Limits{MaxDecompressed: 1 << 20}); err != nil {
 					t.Fatal(err)
 				}
-				plain, err := original.Recompress(CodecNone, 1<<20)
+				plain, err := original.Recompress(CodecNone, 1<<20, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				back, err := again.Recompress(CodecNone, 1<<20)
+				back, err := again.Recompress(CodecNone, 1<<20, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -54,7 +54,7 @@ func TestCase104_RecompressIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bomb.Recompress(CodecGzip, 1<<16); !errors.Is(err, ErrTooLarge) {
+	if _, err := bomb.Recompress(CodecGzip, 1<<16, nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want ErrTooLarge", err)
 	}
 }

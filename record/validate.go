@@ -13,6 +13,9 @@ type Limits struct {
 	// MaxDecompressed bounds the decompressed records of a batch in bytes. 0 refuses every compressed batch.
 	MaxDecompressed int
 
+	// Memory counts what the decompression holds; nil for nothing. Validate may wait for it.
+	Memory *Memory
+
 	// MinTimestamp and MaxTimestamp bound record timestamps in ms since 1970, inclusive. MaxTimestamp 0 sets no upper bound; no record
 	// may lie before 1970. Topics that stamp the time of append leave both at 0.
 	MinTimestamp, MaxTimestamp int64
@@ -92,7 +95,7 @@ const maxNamedRecords = 10_000
 
 // validateRecords decodes every record and returns the newest timestamp.
 func (b Batch) validateRecords(lim Limits) (int64, error) {
-	scratch := getScratch()
+	scratch := getScratch(lim.Memory)
 	defer putScratch(scratch)
 	payload, err := decompress(scratch, b.Codec(), b.payload(), lim.MaxDecompressed)
 	if err != nil {

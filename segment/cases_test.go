@@ -31,7 +31,7 @@ func times(t *testing.T, l *Log) string {
 	t.Helper()
 	var b bytes.Buffer
 	for ts := int64(990); ts < 1190; ts++ {
-		at, got, found, err := l.View().OffsetForTimestamp(ts, l.End())
+		at, got, found, err := l.View().OffsetForTimestamp(ts, l.End(), nil)
 		check(t, err)
 		fmt.Fprintln(&b, ts, at, got, found)
 	}

@@ -158,7 +158,7 @@ func TestCase3_ARottenLeaderEpochIsFound(t *testing.T) {
 		} else {
 			s.Release()
 		}
-		if _, _, _, err := l.View().OffsetForTimestamp(1005, l.End()); !errors.Is(err, ErrDamaged) {
+		if _, _, _, err := l.View().OffsetForTimestamp(1005, l.End(), nil); !errors.Is(err, ErrDamaged) {
 			t.Errorf("bit %d: search by timestamp: %v", bit, err)
 		}
 		check(t, l.Close())

@@ -242,7 +242,7 @@ func (s *scenario) look(d *datadriven.TestData) (error, bool) {
 	case "read":
 		return s.read(d), true
 	case "time":
-		at, ts, found, err := s.log.View().OffsetForTimestamp(s.num(d, "ts", 0), record.Offset(s.num(d, "limit", int64(s.log.End()))))
+		at, ts, found, err := s.log.View().OffsetForTimestamp(s.num(d, "ts", 0), record.Offset(s.num(d, "limit", int64(s.log.End()))), nil)
 		s.printf("offset %d timestamp %d found %v\n", at, ts, found)
 		return err, true
 	case "snapshots":

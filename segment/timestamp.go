@@ -13,9 +13,9 @@ import (
 const maxDecompressed = record.MaxBatchSize
 
 // OffsetForTimestamp returns the first record below limit whose timestamp is at or after ts, in ms, looking into compressed batches;
-// found is false when there is none. It reads the disk.
-func (v *View) OffsetForTimestamp(ts int64, limit record.Offset) (offset record.Offset, timestamp int64, found bool, err error) {
-	q := search{want: func(t int64) bool { return t >= ts }, start: v.start, limit: limit, epochs: v.epochs}
+// found is false when there is none. It reads the disk. memory counts what decompression holds; nil for nothing.
+func (v *View) OffsetForTimestamp(ts int64, limit record.Offset, memory *record.Memory) (offset record.Offset, timestamp int64, found bool, err error) {
+	q := search{want: func(t int64) bool { return t >= ts }, start: v.start, limit: limit, epochs: v.epochs, memory: memory}
 	for i := v.find(v.start); i <= len(v.sealed) && !found && err == nil; i++ {
 		if s := v.at(i); s.newest.timestamp >= ts && s.base < limit {
 			offset, timestamp, found, err = q.in(s, ts)
@@ -25,8 +25,8 @@ func (v *View) OffsetForTimestamp(ts int64, limit record.Offset) (offset record.
 }
 
 // MaxTimestamp returns the first record below limit that has the largest timestamp of all those below limit, in ms; found is false when
-// no record has a timestamp. It reads the disk.
-func (v *View) MaxTimestamp(limit record.Offset) (offset record.Offset, timestamp int64, found bool, err error) {
+// no record has a timestamp. It reads the disk. memory is that of OffsetForTimestamp.
+func (v *View) MaxTimestamp(limit record.Offset, memory *record.Memory) (offset record.Offset, timestamp int64, found bool, err error) {
 	newest := maxTime{timestamp: -1}
 	for i := v.find(v.start); i <= len(v.sealed); i++ {
 		s := v.at(i)
@@ -47,7 +47,7 @@ func (v *View) MaxTimestamp(limit record.Offset) (offset record.Offset, timestam
 		return 0, 0, false, nil
 	}
 	// The batch says what its largest timestamp is and not which record has it.
-	return v.OffsetForTimestamp(newest.timestamp, limit)
+	return v.OffsetForTimestamp(newest.timestamp, limit, memory)
 }
 
 // newestIn is newest for the batches of [start, limit) only. It reads headers.
@@ -78,6 +78,13 @@ type search struct {
 	want         func(timestamp int64) bool
 	start, limit record.Offset
 	epochs       epochHistory
+	memory       *record.Memory
+}
+
+// instant is a record that was found.
+type instant struct {
+	offset    record.Offset
+	timestamp int64
 }
 
 // in searches one segment, from where the time index says that nothing before reaches ts.
@@ -109,7 +116,7 @@ func (q search) in(s *segment, ts int64) (record.Offset, int64, bool, error) {
 			continue
 		}
 		if r, ok, err := q.inBatch(s, h, position, b.size); ok || err != nil {
-			return r.Offset, r.Timestamp, ok, err
+			return r.offset, r.timestamp, ok, err
 		}
 	}
 }
@@ -148,27 +155,26 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 }
 
 // inBatch looks at the records of one batch.
-func (q search) inBatch(s *segment, h vfs.File, position, size int64) (record.Record, bool, error) {
+func (q search) inBatch(s *segment, h vfs.File, position, size int64) (at instant, found bool, err error) {
 	if err := s.verify(h, position, position+size, q.epochs); err != nil {
-		return record.Record{}, false, err
+		return instant{}, false, err
 	}
 	b := make([]byte, size)
 	if _, err := readAt(h, b, position); err != nil {
-		return record.Record{}, false, err
+		return instant{}, false, err
 	}
 	batch, err := record.Parse(b)
 	if err != nil {
-		return record.Record{}, false, fmt.Errorf("segment: %w", err)
+		return instant{}, false, fmt.Errorf("segment: %w", err)
 	}
-	it := batch.Records(maxDecompressed)
-	for it.Next() {
-		r := it.Record()
+	err = batch.Visit(maxDecompressed, q.memory, func(r *record.Visited) bool {
 		if r.Offset >= q.start && r.Offset < q.limit && q.want(r.Timestamp) {
-			return r, true, nil
+			at, found = instant{r.Offset, r.Timestamp}, true
 		}
+		return !found
+	})
+	if err != nil {
+		return instant{}, false, fmt.Errorf("segment: records of batch at byte %d of %s: %w", position, s.file.path, err)
 	}
-	if err := it.Err(); err != nil {
-		return record.Record{}, false, fmt.Errorf("segment: records of batch at byte %d of %s: %w", position, s.file.path, err)
-	}
-	return record.Record{}, false, nil
+	return at, found, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/kafka"
 	"github.com/moldau-log/moldau/peer"
+	"github.com/moldau-log/moldau/record"
 )
 
 // Metadata feature levels that this software supports.
@@ -170,6 +171,7 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	memory := record.NewMemory(s.cfg.Limits.MaxInFlightBytes)
 	groups := consumergroup.DefaultConfig()
 	groups.Broker = s.dir.broker
 	groups.OffsetsRetention = s.cfg.Group.OffsetsRetention
@@ -179,7 +181,7 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		PreviousEpoch: s.dir.previous.BrokerEpoch, PreviousStarts: s.dir.previous.Starts, Registered: s.dir.dropCleanStop,
 		DefaultPartitions: s.cfg.Topic.Partitions, DefaultReplication: s.cfg.DefaultReplicationFactor(), AutoCreate: s.cfg.Topic.AutoCreate,
 		DiskReserve: s.cfg.Storage.ReserveBytes, LagMax: s.cfg.Replica.LagMax, FlushWorkers: s.cfg.Storage.FlushWorkers,
-		Root: s.dir.path, Groups: groups, FS: vfs.OS{}, Controller: s.controller, Forwarder: s.peer,
+		Root: s.dir.path, Groups: groups, Memory: memory, FS: vfs.OS{}, Controller: s.controller, Forwarder: s.peer,
 		Transport: s.peer,
 		Clock:     s.clock, Meter: s.meters, Log: s.log, Refusing: s.peer.Refusing, Fatal: s.fail,
 	})
@@ -192,9 +194,9 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		Forward:     s.broker.Forwarded,
 		Replication: s.broker.ServeFollower,
 	})
-	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, Reflection: s.cfg.GRPCReflection}, s.broker, s.meters, s.log)
+	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, Reflection: s.cfg.GRPCReflection, Memory: memory}, s.broker, s.meters, s.log)
 	s.kafka = kafka.New(kafka.Config{
-		MaxRequestBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, DataDir: s.dir.path,
+		MaxRequestBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, DataDir: s.dir.path, Memory: memory,
 		AutoAdvertise: s.auto(s.cfg.Kafka),
 	}, s.broker, s.meters, s.log)
 	return s.broker.Start(ctx)

@@ -21,6 +21,7 @@ type Checker struct {
 type Config struct {
 	Image           func() *cluster.Image // the newest metadata
 	MaxDecompressed int                   // the bound on one decompressed batch, in bytes
+	Memory          *record.Memory        // counts what all decompressions hold; nil for none
 	Now             func() time.Time      // the wall clock
 }
 
@@ -71,7 +72,7 @@ func (c *Checker) Check(id cluster.TopicID, name string, raw []byte) (refusal *c
 }
 
 func (c *Checker) recordLimits(t *topicLimits) record.Limits {
-	lim := record.Limits{MaxDecompressed: c.cfg.MaxDecompressed, RequireKeys: t.requireKeys}
+	lim := record.Limits{MaxDecompressed: c.cfg.MaxDecompressed, Memory: c.cfg.Memory, RequireKeys: t.requireKeys}
 	if t.createTime {
 		now := c.cfg.Now()
 		if t.before < now.Sub(time.Unix(0, 0)) {
