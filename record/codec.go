@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,9 +48,8 @@ const (
 	// zstdMaxRatio bounds how far a zstd frame expands: its densest block makes zstdBlock bytes of 4. A frame that claims more is refused before anything is
 	// allocated for it.
 	zstdMaxRatio = zstdBlock / 4
-	// gzipWindow is about what a gzip reader allocates when it is new, and lz4Window the most that an lz4 reader does: the largest block, compressed and plain.
+	// gzipWindow is about what a gzip reader allocates when it is new.
 	gzipWindow = 48 << 10
-	lz4Window  = 2 * (8 << 20)
 )
 
 // Pools of coders. A coder is costly to make and keeps no bytes of a batch once it is reset. They, the zstd pair and the buffers of scratch.go are the only
@@ -127,9 +125,6 @@ func (s *scratch) gunzip(src []byte, limit int) error {
 	return s.readAll(r, CodecGzip, gzipHint(src), limit)
 }
 
-// lz4Magic opens every frame.
-var lz4Magic = []byte{0x04, 0x22, 0x4d, 0x18}
-
 // gzipMaxRatio bounds how far deflate expands, and so what a trailer can be believed.
 const gzipMaxRatio = 1032
 
@@ -140,17 +135,6 @@ func gzipHint(src []byte) int {
 	}
 	claim := min(int(binary.LittleEndian.Uint32(src[len(src)-4:])), gzipMaxRatio*len(src))
 	return min(claim+1, max(scratchKeep, scratchRatio*len(src)))
-}
-
-// lz4Room is what the reader needs for a frame: the block size stands in its sixth byte. A frame of another kind, or one behind another, may have the largest.
-func lz4Room(src []byte) int {
-	const descriptor, smallest = 5, 4 // 4 is 64 KiB, and each number above it four times as much
-	if bytes.HasPrefix(src, lz4Magic) && len(src) > descriptor && bytes.Count(src, lz4Magic) == 1 {
-		if size := int(src[descriptor]>>4) & 7; size >= smallest {
-			return 2 * (64 << 10) << (2 * (size - smallest))
-		}
-	}
-	return lz4Window
 }
 
 func (s *scratch) unlz4(src []byte, limit int) error {
