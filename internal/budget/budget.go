@@ -1,10 +1,12 @@
 // Package budget bounds bytes that many connections hold at once. A front door takes before it reads and gives back when it is done; who finds no room waits, and
-// so stops reading from its own client. It starts no goroutine and is safe for many.
+// so stops reading from its own client. Who holds bytes while it waits for its client gives way to those who find no room. It starts no goroutine and is safe for
+// many.
 package budget
 
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Budget bounds bytes that are held. A request that is larger than the whole budget passes when nothing else is held.
@@ -16,6 +18,7 @@ type Budget struct {
 	freed chan struct{} // closed and replaced when bytes come back and somebody waits
 	wants int           // who waits
 	over  bool          // a Growth has passed above the limit and is not settled
+	slow  map[*Holder]struct{}
 }
 
 // New returns a budget of limit bytes with nothing held.
@@ -26,7 +29,7 @@ func (b *Budget) Take(ctx context.Context, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.held > 0 && b.held+int64(n) > b.limit {
-		if err := b.wait(ctx); err != nil {
+		if err := b.wait(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -54,7 +57,7 @@ func (g *Growth) Take(ctx context.Context, n int) error {
 			b.over, g.over = true, true
 			break
 		}
-		if err := b.wait(ctx); err != nil {
+		if err := b.wait(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -82,16 +85,27 @@ func (b *Budget) Give(n int) {
 	b.wake()
 }
 
-// wait lets the lock go until something has changed, or ctx ends.
-func (b *Budget) wait(ctx context.Context) error {
+// Force takes n bytes at once, also above the limit: for what is so small, and of which each connection may have so little, that it is not worth a wait.
+func (b *Budget) Force(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held += int64(n)
+}
+
+// wait lets the lock go until something has changed, or ctx ends. When it takes long, slow holders of n bytes in all are ended.
+func (b *Budget) wait(ctx context.Context, n int) error {
 	freed := b.freed
 	b.wants++
 	b.mu.Unlock()
 	var err error
+	long := time.NewTimer(patience)
+	defer long.Stop()
 	select {
 	case <-freed:
 	case <-ctx.Done():
 		err = ctx.Err()
+	case <-long.C:
+		b.endSlow(n)
 	}
 	b.mu.Lock()
 	b.wants--
