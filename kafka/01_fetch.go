@@ -109,7 +109,9 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 		}
 	}
 	release := s.free
-	if err := c.s.fetched.Take(ctx, copied); err != nil {
+	if copied <= smallAnswer {
+		c.s.fetched.Force(copied) // whatever others hold: a connection has one such answer
+	} else if err := c.s.fetched.Take(ctx, copied); err != nil {
 		return err
 	}
 	resp.SetVersion(s.version)
@@ -119,15 +121,15 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 		c.s.fetched.Give(copied)
 		return err
 	}
-	if !held { // nothing to wait for
+	if !held { // nothing was copied, and there is nothing to wait for
 		release()
 		s.free = nil
 		return nil
 	}
 	s.copied = func() { c.countCopied(told) }
+	s.shares, s.share = c.s.fetched, copied
 	s.free = func() {
 		release()
-		c.s.fetched.Give(copied)
 		c.s.buffers.put(s.encoded)
 	}
 	return nil

@@ -36,6 +36,9 @@ const unreadAnswers = 64 << 10
 // slowestReader is the rate in bytes per second below which a client that takes an answer is given up: what it holds is missing to others.
 const slowestReader = 256 << 10
 
+// smallAnswer is how many bytes of copied records an answer may have without room in what all connections share.
+const smallAnswer = 16 << 10
+
 // frame is a request as it came, without its length.
 type frame struct {
 	bytes []byte
@@ -54,6 +57,8 @@ type slot struct {
 	copied       func()         // counts the records in encoded when it is written; may be nil
 	working      *budget.Budget // of which a large request has taken large; nil otherwise
 	large        int
+	shares       *budget.Budget // of which the answer has taken share until it is written; nil otherwise
+	share        int
 	outcome      string // for the meter: "none" or what was refused
 	done         chan struct{}
 	written      chan struct{} // closed by the writer, or when the connection has ended
@@ -107,7 +112,7 @@ func (c *conn) stopReading() { c.reading.end() }
 func (c *conn) read() {
 	defer close(c.frames)
 	defer c.cancel()
-	r := frameReader{net: c.reading, in: bufio.NewReaderSize(c.net, readBuffer), max: c.s.cfg.MaxRequestBytes, idle: c.s.cfg.IdleTimeout, step: c.s.cfg.FrameTimeout, buffers: c.s.buffers, ctx: c.ctx, held: c.s.held}
+	r := frameReader{net: c.reading, in: bufio.NewReaderSize(c.net, readBuffer), max: c.s.cfg.MaxRequestBytes, idle: c.s.cfg.IdleTimeout, step: c.s.cfg.FrameTimeout, buffers: c.s.buffers, ctx: c.ctx, held: c.s.held, alone: c.alone}
 	for {
 		n, err := r.size()
 		var garbage errGarbage
@@ -126,6 +131,10 @@ func (c *conn) read() {
 			return
 		}
 		body, err := r.body(n)
+		var slow errGaveWay
+		if errors.As(err, &slow) {
+			c.log(slog.LevelWarn, "kafka: connection closed", slog.Any("reason", slow))
+		}
 		if err != nil {
 			c.asked.Give(n)
 			return
@@ -160,6 +169,9 @@ func (c *conn) admit(r *frameReader, n int) error {
 	return c.asked.Take(c.ctx, n)
 }
 
+// alone reports whether the connection holds no request but one of n bytes, which it has admitted.
+func (c *conn) alone(n int) bool { return c.asked.Held() == int64(n) }
+
 // unhold gives back what the connection and the door count for a request of n bytes.
 func (c *conn) unhold(n int) {
 	c.s.held.Give(n)
@@ -193,21 +205,19 @@ func (c *conn) ready(s *slot) error {
 		c.s.buffers.put(encoded)
 		return err
 	}
-	shared := 0
 	if c.waiting.Held() > unreadAnswers {
-		shared = n
-		if err := c.s.answers.Take(c.ctx, shared); err != nil {
+		if err := c.s.answers.Take(c.ctx, n); err != nil {
 			c.s.buffers.put(encoded)
 			c.waiting.Give(n)
 			return err
 		}
+		s.shares, s.share = c.s.answers, n
 	}
 	s.worked()
 	s.encoded = encoded
 	s.sent = func() {
 		c.s.buffers.put(encoded)
 		c.waiting.Give(n)
-		c.s.answers.Give(shared)
 	}
 	return nil
 }
@@ -307,7 +317,11 @@ func (c *conn) decode(s *slot, h header, rest []byte) (kmsg.Request, error) {
 func (c *conn) answer(a api, req kmsg.Request, s *slot) (err error) {
 	queued := false
 	defer func() {
-		if !queued && s.free != nil { // also after a panic
+		if queued { // the writer does it
+			return
+		}
+		s.unshare() // also after a panic
+		if s.free != nil {
 			s.free()
 		}
 	}()
@@ -393,6 +407,11 @@ func (c *conn) send(out *bufio.Writer, buf []byte, s *slot) ([]byte, error) {
 		return buf, err
 	}
 	c.patience(len(s.encoded))
+	if s.shares != nil { // others may find no room while this client does not read
+		slow := s.shares.Holder(func() { c.net.Close() })
+		slow.Waits(s.share)
+		defer slow.Goes()
+	}
 	return buf, c.sendFetch(out, s)
 }
 
@@ -412,6 +431,14 @@ func (c *conn) failed(err error) error {
 	return err
 }
 
+// unshare gives back what the answer has of what all connections share.
+func (s *slot) unshare() {
+	if s.shares != nil {
+		s.shares.Give(s.share)
+		s.shares = nil
+	}
+}
+
 func (c *conn) finish(s *slot) {
 	if s.free != nil {
 		s.free()
@@ -419,6 +446,7 @@ func (c *conn) finish(s *slot) {
 	if s.sent != nil {
 		s.sent()
 	}
+	s.unshare()
 	close(s.written)
 	if d := c.s.meters.durations[s.key]; d != nil {
 		d.Observe(time.Since(s.start).Seconds())

@@ -64,7 +64,8 @@ type frameReader struct {
 	step    time.Duration
 	buffers *buffers
 	ctx     context.Context
-	held    *budget.Budget // of all connections
+	held    *budget.Budget   // of all connections
+	alone   func(n int) bool // says whether the connection holds no request but one of n bytes
 }
 
 // size waits for the next request and returns its length in bytes. io.EOF says that the client has closed, and a timeout that it was idle.
@@ -118,6 +119,14 @@ func (r *frameReader) garbage(head []byte, n int) string {
 	return fmt.Sprintf("bytes that are no Kafka request: % x", head)
 }
 
+// errGaveWay says that a request came too slowly while others found no room.
+type errGaveWay struct{ n int }
+
+// Error says how large the request was to be.
+func (e errGaveWay) Error() string {
+	return fmt.Sprintf("a request of %d bytes has come slowly, while others waited for room in limits.max-in-flight-bytes", e.n)
+}
+
 // body reads n bytes, which are held then. Memory grows with what has come. The buffer is from the pool.
 func (r *frameReader) body(n int) ([]byte, error) {
 	room := min(n, r.in.Size())
@@ -127,12 +136,15 @@ func (r *frameReader) body(n int) ([]byte, error) {
 	if _, err := r.in.Peek(room); err != nil { // until then it costs no more than the connection's own buffer
 		return nil, fmt.Errorf("kafka: read the start of a request of %d bytes: %w", n, err)
 	}
-	if err := r.held.Take(r.ctx, room); err != nil {
+	if room == n && r.alone(n) {
+		r.held.Force(room) // no more than a second buffer for each connection: whatever others hold, a small request gets through
+	} else if err := r.held.Take(r.ctx, room); err != nil {
 		return nil, err
 	}
 	buf := r.buffers.get(room)
 	more := r.held.Growth()
 	defer more.Settle()
+	slow := r.held.Holder(r.net.end)
 	err := r.fill(&buf, room)
 	for err == nil && room < n {
 		next := min(n, frameGrowth*room)
@@ -145,7 +157,11 @@ func (r *frameReader) body(n int) ([]byte, error) {
 			r.buffers.put(buf)
 			buf = grown
 		}
+		slow.Waits(room)
 		err = r.fill(&buf, room)
+		if !slow.Goes() {
+			err = errGaveWay{n}
+		}
 	}
 	if err != nil {
 		r.buffers.put(buf)
