@@ -35,7 +35,7 @@ func TestCase107And108_TheKafkaDoorUnderAbuse(t *testing.T) {
 	crowd := &crowd{t: t, addr: b.Kafka}
 	defer crowd.leave()
 	crowd.join(1200, nil)
-	crowd.join(1200, []byte{0x00, 0xf0, 0, 0, 0, 0, 0, 9}) // 15 MiB of Produce are to follow
+	crowd.join(1200, []byte{0x00, 0xf0, 0, 0, 0, 0, 0, 9})                   // 15 MiB of Produce are to follow
 	crowd.join(6, append([]byte{0x00, 0xf0, 0, 0}, make([]byte, 14<<20)...)) // 15 MiB, and the end of it never comes
 	fetch := &kmsg.FetchRequest{Version: 11, ReplicaID: -1, MaxWaitMillis: 100, MinBytes: 1, MaxBytes: 50 << 20, SessionEpoch: -1}
 	topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
