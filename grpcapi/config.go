@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"time"
 
+	"github.com/moldau-log/moldau/internal/conns"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -21,10 +22,16 @@ type Config struct {
 	MaxDecompressedBytes int
 	// Memory counts what decompressions hold, of this door and of others that have the same. Default one of MaxInFlightBytes.
 	Memory *record.Memory
+	// MaxConnections and MaxConnectionsPerAddress bound open connections; more are closed at once. Defaults 10,000 and 4,000.
+	MaxConnections, MaxConnectionsPerAddress int
+	// Descriptors is how many the process may have open; at most a quarter of them are for connections here, and half of those for one address. Default no bound.
+	Descriptors int
 	// MaxStreams bounds the calls of one connection. Default 1,000.
 	MaxStreams int
 	// HandshakeTimeout bounds the time from accepting a connection to its first settings. Default 10 s.
 	HandshakeTimeout time.Duration
+	// IdleTimeout closes a connection that has no call. Default 10 min.
+	IdleTimeout time.Duration
 	// Reflection lets tools such as grpcurl ask for the services. Default off.
 	Reflection bool
 	// Now is the wall clock. Default time.Now.
@@ -34,13 +41,16 @@ type Config struct {
 // DefaultConfig is the configuration of a door that was told nothing.
 func DefaultConfig() Config {
 	return Config{
-		MaxMessageBytes:      100 << 20,
-		MaxInFlightBytes:     256 << 20,
-		WindowBytes:          16 << 20,
-		MaxDecompressedBytes: 256 << 20,
-		MaxStreams:           1000,
-		HandshakeTimeout:     10 * time.Second,
-		Now:                  time.Now,
+		MaxMessageBytes:          100 << 20,
+		MaxInFlightBytes:         256 << 20,
+		WindowBytes:              16 << 20,
+		MaxDecompressedBytes:     256 << 20,
+		MaxConnections:           10_000,
+		MaxConnectionsPerAddress: 4_000,
+		MaxStreams:               1000,
+		HandshakeTimeout:         10 * time.Second,
+		IdleTimeout:              10 * time.Minute,
+		Now:                      time.Now,
 	}
 }
 
@@ -52,11 +62,20 @@ func (c Config) withDefaults() Config {
 		{&c.MaxInFlightBytes, &d.MaxInFlightBytes},
 		{&c.WindowBytes, &d.WindowBytes},
 		{&c.MaxDecompressedBytes, &d.MaxDecompressedBytes},
+		{&c.MaxConnections, &d.MaxConnections},
+		{&c.MaxConnectionsPerAddress, &d.MaxConnectionsPerAddress},
 		{&c.MaxStreams, &d.MaxStreams},
 	} {
 		if *f.value <= 0 {
 			*f.value = *f.fallback
 		}
+	}
+	if c.Descriptors > 0 {
+		l := conns.Limits{Whole: c.MaxConnections, Each: c.MaxConnectionsPerAddress}.Within(c.Descriptors, conns.ClientShare)
+		c.MaxConnections, c.MaxConnectionsPerAddress = l.Whole, l.Each
+	}
+	if c.IdleTimeout <= 0 {
+		c.IdleTimeout = d.IdleTimeout
 	}
 	if c.HandshakeTimeout <= 0 {
 		c.HandshakeTimeout = d.HandshakeTimeout

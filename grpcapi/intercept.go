@@ -13,15 +13,20 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/conns"
 	"github.com/moldau-log/moldau/internal/meter"
 )
+
+// listenerName is the label of the door's connections.
+const listenerName = "grpc"
 
 // meters are what the door counts. Label values are the method's name in lower case, and the refusal's code in lower case or "none".
 type meters struct {
 	requests    *meter.CounterVec
 	durations   *meter.HistogramVec
 	connections *meter.Gauge
-	produce     []*meter.Counter // requests of Produce streams, by cluster.Code
+	refused     *meter.CounterVec // connections, by listener and reason
+	produce     []*meter.Counter  // requests of Produce streams, by cluster.Code
 	produceTime *meter.Histogram
 	fetch       []*meter.Counter // the same for Fetch streams
 }
@@ -30,7 +35,11 @@ func newMeters(set *meter.Set) *meters {
 	m := &meters{
 		requests:    set.Counter("moldau_requests_total", "Requests by API and outcome.", "api", "error"),
 		durations:   set.Histogram("moldau_request_duration_seconds", "Time from a request to its answer, by API.", meter.DurationBuckets(), "api"),
-		connections: set.Gauge("moldau_connections", "Open client connections by listener.", "listener").With("grpc"),
+		connections: set.Gauge("moldau_connections", "Open client connections by listener.", "listener").With(listenerName),
+		refused:     set.Counter("moldau_connections_refused_total", "Client connections closed at once, by listener and reason.", "listener", "reason"),
+	}
+	for _, reason := range []string{conns.TooMany, conns.OfAddress} {
+		m.refused.With(listenerName, reason)
 	}
 	m.produceTime = m.durations.With("grpc_produce")
 	for _, c := range cluster.Codes() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/moldau-log/moldau/internal/admission"
 	"github.com/moldau-log/moldau/internal/budget"
+	"github.com/moldau-log/moldau/internal/conns"
 	"github.com/moldau-log/moldau/internal/grpcframe"
 	"github.com/moldau-log/moldau/internal/lograte"
 	"github.com/moldau-log/moldau/internal/meter"
@@ -80,7 +81,7 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 		grpc.ConnectionTimeout(cfg.HandshakeTimeout),
 		// Clients of this project ping every 10 s while they have a call; nobody needs to ping more often than every 5 s.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout, Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
 		grpc.WaitForHandlers(true),
@@ -107,7 +108,13 @@ func (s *Server) admission() *admission.Checker {
 // Serve accepts connections until Stop, which makes it return nil, or until the listener fails.
 func (s *Server) Serve(l net.Listener) error {
 	s.wg.Go(s.watchReady)
-	if err := s.grpc.Serve(countingListener{l, s.meters.connections}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	limited := conns.Listen(l, conns.Options{
+		Limits:  conns.Limits{Whole: s.cfg.MaxConnections, Each: s.cfg.MaxConnectionsPerAddress},
+		Refused: func(reason string) { s.meters.refused.With(listenerName, reason).Inc() },
+		Changed: func(by int) { s.meters.connections.Add(float64(by)) },
+		Log:     s.log,
+	})
+	if err := s.grpc.Serve(limited); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("grpcapi: serve: %w", err)
 	}
 	return nil
@@ -182,31 +189,4 @@ func (s *Server) untilDrain(ctx context.Context) (context.Context, context.Cance
 		}
 	}()
 	return ctx, sync.OnceFunc(func() { close(stop); cancel() })
-}
-
-// countingListener counts open connections.
-type countingListener struct {
-	net.Listener
-	open *meter.Gauge
-}
-
-// Accept counts the connection until it is closed.
-func (l countingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.open.Add(1)
-	return &countedConn{Conn: c, closed: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
-}
-
-type countedConn struct {
-	net.Conn
-	closed func()
-}
-
-// Close counts the connection out, once.
-func (c *countedConn) Close() error {
-	c.closed()
-	return c.Conn.Close()
 }

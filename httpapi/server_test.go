@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -136,5 +137,44 @@ func TestStopCutsIdleStrangers(t *testing.T) {
 	}
 	if err := <-served; err != nil {
 		t.Errorf("serve: %v", err)
+	}
+}
+
+// TestCase107_ConnectionsAreBounded: a connection above the bound is closed at once, and those that wait have their place again when one goes.
+func TestCase107_ConnectionsAreBounded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	s := New(Config{MaxConnections: 2, Log: slog.New(slog.NewTextHandler(&text, nil))}, &readiness{ok: true})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	ask := func(c net.Conn) error {
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 200 OK")))
+		return err
+	}
+	for i := range 3 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := ask(c); (err == nil) != (i < 2) {
+			t.Errorf("connection %d: %v", i, err)
+		}
+	}
+	s.http.ErrorLog.Print("http: something is wrong")
+	if err := s.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(text.String(), `msg="http: a connection failed" error="http: something is wrong"`) {
+		t.Errorf("the log: %q", text.String())
 	}
 }

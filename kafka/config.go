@@ -3,6 +3,7 @@ package kafka
 import (
 	"time"
 
+	"github.com/moldau-log/moldau/internal/conns"
 	"github.com/moldau-log/moldau/record"
 )
 
@@ -20,6 +21,8 @@ type Config struct {
 	Memory *record.Memory
 	// MaxConnections and MaxConnectionsPerAddress bound open connections; more are closed at once. Defaults 10,000 and 4,000.
 	MaxConnections, MaxConnectionsPerAddress int
+	// Descriptors is how many the process may have open; at most a quarter of them are for connections here, and half of those for one address. Default no bound.
+	Descriptors int
 	// MaxPipelined bounds the requests of one connection that are not answered yet. Default 128.
 	MaxPipelined int
 	// MaxConnectionBytes bounds, for one connection, the bytes of requests held, and on its own those of encoded answers that wait for the client. A single one
@@ -76,6 +79,10 @@ func (c Config) withDefaults() Config {
 		if *f.value <= 0 {
 			*f.value = *f.fallback
 		}
+	}
+	if c.Descriptors > 0 {
+		l := conns.Limits{Whole: c.MaxConnections, Each: c.MaxConnectionsPerAddress}.Within(c.Descriptors, conns.ClientShare)
+		c.MaxConnections, c.MaxConnectionsPerAddress = l.Whole, l.Each
 	}
 	if c.IdleTimeout <= 0 {
 		c.IdleTimeout = d.IdleTimeout

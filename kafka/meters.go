@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/moldau-log/moldau/internal/conns"
 	"github.com/moldau-log/moldau/internal/meter"
 )
 
@@ -18,8 +19,8 @@ type meters struct {
 
 // Why a connection is closed as soon as it is accepted: too many are open, too many of its address are, or the door is closing.
 const (
-	refusedTooMany  = "max_connections"
-	refusedAddress  = "max_connections_per_ip"
+	refusedTooMany  = conns.TooMany
+	refusedAddress  = conns.OfAddress
 	refusedStopping = "stopping"
 )
 

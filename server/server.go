@@ -18,6 +18,7 @@ import (
 	"github.com/moldau-log/moldau/controller"
 	"github.com/moldau-log/moldau/grpcapi"
 	"github.com/moldau-log/moldau/httpapi"
+	"github.com/moldau-log/moldau/internal/conns"
 	"github.com/moldau-log/moldau/internal/meter"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/kafka"
@@ -141,7 +142,7 @@ func (s *Server) Fatal() <-chan error { return s.fatal }
 // Start makes the server part of a cluster and serves. It returns when the broker is registered and its doors are open; Ready tells when it is in service.
 func (s *Server) Start(ctx context.Context) error {
 	s.peer.SetHandlers(peer.Handlers{Control: s.controller.Serve})
-	s.http = httpapi.New(httpapi.Config{Version: s.version}, s, s.meters)
+	s.http = httpapi.New(httpapi.Config{Version: s.version, Descriptors: conns.Descriptors(), Log: s.log}, s, s.meters)
 	s.wg.Go(func() { s.serving("http", s.http.Serve(s.ports.http)) })
 	s.controller.Start()
 	select {
@@ -194,10 +195,10 @@ func (s *Server) startBroker(ctx context.Context) (err error) {
 		Forward:     s.broker.Forwarded,
 		Replication: s.broker.ServeFollower,
 	})
-	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, Reflection: s.cfg.GRPCReflection, Memory: memory}, s.broker, s.meters, s.log)
+	s.grpc = grpcapi.New(grpcapi.Config{MaxMessageBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, Reflection: s.cfg.GRPCReflection, Memory: memory, Descriptors: conns.Descriptors()}, s.broker, s.meters, s.log)
 	s.kafka = kafka.New(kafka.Config{
 		MaxRequestBytes: s.cfg.Limits.MaxRequestBytes, MaxInFlightBytes: s.cfg.Limits.MaxInFlightBytes, DataDir: s.dir.path, Memory: memory,
-		AutoAdvertise: s.auto(s.cfg.Kafka),
+		AutoAdvertise: s.auto(s.cfg.Kafka), Descriptors: conns.Descriptors(),
 	}, s.broker, s.meters, s.log)
 	return s.broker.Start(ctx)
 }

@@ -32,6 +32,7 @@ var table = map[string]Rule{
 	"internal/meter":     {},
 	"internal/budget":    {},
 	"internal/lograte":   {},
+	"internal/conns":     {},
 	"internal/sendfile":  {Modules: []string{xsys}},
 	"internal/history":   {Modules: []string{xsys}},
 	"internal/grpcframe": {Imports: []string{"proto/moldau/v1"}, Modules: []string{grpcMod, protoMod}},
@@ -62,16 +63,16 @@ var table = map[string]Rule{
 	// L4
 	"broker": {Imports: join(internals, "partition", "segment", "replication/session", "replication/fetcher", "controller", "controller/placement", "consumergroup", "consumergroup/...", "cluster", "record")},
 	// L5
-	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/lograte", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
-	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/meter", "internal/lograte", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
+	"grpcapi": {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/conns", "internal/meter", "internal/lograte", "internal/grpcframe", "proto/moldau/v1"}, Modules: []string{grpcMod, protoMod, genproto}},
+	"kafka":   {Imports: []string{"broker", "consumergroup", "record", "cluster", "internal/admission", "internal/budget", "internal/conns", "internal/meter", "internal/lograte", "internal/sendfile"}, Modules: []string{"github.com/twmb/franz-go/pkg/kmsg"}},
 	"peer": {Imports: join(internals, "internal/lograte", "internal/sendfile", "broker", "replication", "replication/session", "replication/fetcher", "controller", "cluster", "record", "proto/moldau/peer/v1", "controller/codec"),
 		Modules: []string{protoMod, xsys, "github.com/hashicorp/raft"}},
-	"httpapi": {Imports: []string{"broker", "cluster", "internal/meter"}, Modules: []string{"github.com/prometheus/client_golang"}},
+	"httpapi": {Imports: []string{"broker", "cluster", "internal/conns", "internal/lograte", "internal/meter"}, Modules: []string{"github.com/prometheus/client_golang"}},
 	"client":  {Imports: []string{"proto/moldau/v1", "record", "internal/grpcframe"}, Modules: []string{grpcMod, protoMod, genproto}},
 	// L6
 	"config": {Imports: []string{"server", "broker", "partition", "segment", "controller", "consumergroup", "cluster", "grpcapi", "httpapi", "peer"},
 		Modules: []string{"github.com/spf13/viper", "github.com/spf13/pflag", "github.com/go-viper/mapstructure/v2"}},
-	"server": {Imports: join(internals, "broker", "grpcapi", "kafka", "httpapi", "peer", "controller", "consumergroup", "config", "partition", "segment", "cluster", "record", "replication/fetcher")},
+	"server": {Imports: join(internals, "internal/conns", "broker", "grpcapi", "kafka", "httpapi", "peer", "controller", "consumergroup", "config", "partition", "segment", "cluster", "record", "replication/fetcher")},
 	"sim":    {Imports: join(internals, "replication", "replication/session", "replication/fetcher", "partition", "segment", "record", "cluster", "controller/...", "consumergroup", "consumergroup/...")},
 	// L7: everything
 	"moldautest":     {Imports: []string{"..."}, Modules: []string{""}},

@@ -45,6 +45,7 @@ type Broker struct {
 	Expect           int      // bootstrap-expect; 0: the number of brokers
 	Alone            bool     // started without seeds
 	Extra            []string // flags of this broker alone
+	Descriptors      int      // the most that its process may have open; 0: as many as this one
 
 	mu   sync.Mutex // guards cmd and done
 	cmd  *exec.Cmd
@@ -197,6 +198,9 @@ func (b *Broker) Start() {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(b.cluster.bin, "moldau"), b.Args()...)
+	if b.Descriptors > 0 {
+		cmd = exec.Command("sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(b.Descriptors)}, cmd.Args...)...)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
