@@ -15,6 +15,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/conns"
 	"github.com/moldau-log/moldau/internal/meter"
+	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 )
 
 // listenerName is the label of the door's connections.
@@ -81,6 +82,11 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.meters.requests.With(api, outcomeLabel(err)).Inc()
 		s.meters.durations.With(api).Observe(time.Since(start).Seconds())
 	}()
+	t, err := s.decode(ctx, req)
+	if err != nil {
+		return nil, s.status(ctx, err)
+	}
+	defer t.giveBack()
 	resp, err = handler(ctx, req)
 	return resp, s.status(ctx, err)
 }
@@ -93,6 +99,11 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		}
 		s.meters.requests.With(apiLabel(info.FullMethod)+"_stream", outcomeLabel(err)).Inc()
 	}()
+	if info.FullMethod != moldauv1.LogService_Produce_FullMethodName { // whose frames are not parked
+		in := &inboundStream{ServerStream: ss, s: s}
+		defer in.end()
+		ss = in
+	}
 	return s.status(ss.Context(), handler(srv, ss))
 }
 

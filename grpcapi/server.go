@@ -46,6 +46,8 @@ type Server struct {
 	meters  *meters
 	pool    *grpcframe.Pool
 	budget  *budget.Budget // of all Produce streams
+	rooms   *rooms
+	inbound *inbound
 	forward *forwarder
 	grpc    *grpc.Server
 	health  *health.Server
@@ -67,9 +69,10 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 		budget: budget.New(cfg.MaxInFlightBytes), health: health.NewServer(), drain: make(chan struct{}),
 	}
 	codec := grpcframe.NewCodec(s.pool)
+	s.inbound, s.rooms = newInbound(codec), newRooms(cfg.MaxInFlightBytes)
 	s.forward = newForwarder(s, codec)
 	opts := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec),
+		grpc.ForceServerCodecV2(s.inbound),
 		experimental.BufferPool(s.pool),
 		grpc.MaxRecvMsgSize(cfg.MaxMessageBytes + 1<<16),
 		grpc.MaxConcurrentStreams(uint32(cfg.MaxStreams)),

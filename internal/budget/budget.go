@@ -37,6 +37,17 @@ func (b *Budget) Take(ctx context.Context, n int) error {
 	return nil
 }
 
+// Try takes n bytes if they fit now.
+func (b *Budget) Try(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held > 0 && b.held+int64(n) > b.limit {
+		return false
+	}
+	b.held += int64(n)
+	return true
+}
+
 // Growth is somebody who holds bytes of a budget and gives them back only after it has had more. Those who wait so could wait for each other for ever; therefore
 // one of them at a time passes above the limit.
 type Growth struct {

@@ -123,3 +123,14 @@ func TestBudget_ManyNeverHoldMore(t *testing.T) {
 		t.Errorf("%d held at the end", b.Held())
 	}
 }
+
+func TestTry_DoesNotWait(t *testing.T) {
+	b := New(10)
+	if !b.Try(20) || b.Try(1) {
+		t.Error("what is larger than all does not pass alone")
+	}
+	b.Give(20)
+	if !b.Try(4) || b.Try(7) || !b.Try(6) || b.Held() != 10 {
+		t.Errorf("%d held", b.Held())
+	}
+}
