@@ -442,7 +442,7 @@ func (b *fakeBroker) ListOffsets(_ context.Context, queries []broker.OffsetQuery
 		case q.Timestamp == broker.EarliestTimestamp:
 			a.Offset = l.log.Start()
 		case q.Timestamp >= 0:
-			offset, ts, found, err := l.log.View().OffsetForTimestamp(q.Timestamp, l.log.End(), nil)
+			offset, ts, found, err := l.log.View().OffsetForTimestamp(context.Background(), q.Timestamp, l.log.End(), nil)
 			if a.Offset, a.Timestamp = offset, ts; !found || err != nil {
 				a.Offset, a.Timestamp = -1, -1
 			}

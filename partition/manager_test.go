@@ -516,7 +516,7 @@ func TestListOffset(t *testing.T) {
 	}
 	check := func(kind ListKind, ts int64, want record.Offset, code cluster.Code) {
 		t.Helper()
-		res, err := r.ListOffset(ListRequest{Kind: kind, TimestampMs: ts, LeaderEpoch: record.NoEpoch})
+		res, err := r.ListOffset(t.Context(), ListRequest{Kind: kind, TimestampMs: ts, LeaderEpoch: record.NoEpoch})
 		if err != nil || res.Code != code || res.Offset != want {
 			t.Errorf("kind %d at %d: %+v, %v, want offset %d", kind, ts, res, err, want)
 		}
@@ -532,6 +532,20 @@ func TestListOffset(t *testing.T) {
 	check(ListEarliest, 0, 0, cluster.CodeNone)
 	if end := r.EpochEnd(record.NoEpoch, 1); end.Code != cluster.CodeNone || end.Epoch != 1 || end.End != 3 {
 		t.Errorf("epoch end %+v", end)
+	}
+}
+
+// A search by time that its request does not wait for any more says so, and not that the disk has failed (case 108).
+func TestCase108_ASearchThatNobodyWaitsForIsRefused(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(1, 1)
+	k.produce(sent{values: []string{"a"}, ts: 100}.bytes(t), AcksISR)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, kind := range []ListKind{ListTimestamp, ListMaxTimestamp} {
+		if res, err := r.ListOffset(ctx, ListRequest{Kind: kind, LeaderEpoch: record.NoEpoch}); !errors.Is(err, context.Canceled) || res.Code != cluster.CodeTimedOut || res.Offset != -1 {
+			t.Errorf("kind %d: %+v, %v", kind, res, err)
+		}
 	}
 }
 

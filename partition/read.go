@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -103,11 +104,14 @@ func readCode(err error) cluster.Code {
 	if errors.Is(err, segment.ErrDamaged) {
 		return cluster.CodeCorrupt
 	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return cluster.CodeTimedOut
+	}
 	return cluster.CodeStorage
 }
 
-// list answers an offset question over one view.
-func (r *reader) list(req ListRequest) (ListResult, error) {
+// list answers an offset question over one view. ctx ends a search.
+func (r *reader) list(ctx context.Context, req ListRequest) (ListResult, error) {
 	v := r.view.Load()
 	res := ListResult{Code: v.fence(req.LeaderEpoch, req.Follower), Offset: -1, TimestampMs: -1, LeaderEpoch: record.NoEpoch}
 	if res.Code != cluster.CodeNone {
@@ -124,19 +128,19 @@ func (r *reader) list(req ListRequest) (ListResult, error) {
 		}
 		res.Offset, res.LeaderEpoch = v.highWatermark, v.epochAt(v.highWatermark-1)
 	default:
-		return v.search(req, res)
+		return v.search(ctx, req, res)
 	}
 	return res, nil
 }
 
 // search looks for a timestamp below the watermark.
-func (v *view) search(req ListRequest, res ListResult) (ListResult, error) {
+func (v *view) search(ctx context.Context, req ListRequest, res ListResult) (ListResult, error) {
 	var found bool
 	var err error
 	if req.Kind == ListMaxTimestamp {
-		res.Offset, res.TimestampMs, found, err = v.log.MaxTimestamp(v.highWatermark, req.Memory)
+		res.Offset, res.TimestampMs, found, err = v.log.MaxTimestamp(ctx, v.highWatermark, req.Memory)
 	} else {
-		res.Offset, res.TimestampMs, found, err = v.log.OffsetForTimestamp(req.TimestampMs, v.highWatermark, req.Memory)
+		res.Offset, res.TimestampMs, found, err = v.log.OffsetForTimestamp(ctx, req.TimestampMs, v.highWatermark, req.Memory)
 	}
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -429,7 +430,9 @@ func (r *Runner) Wait(w *Waiter, above record.Offset, wake chan<- struct{}) bool
 }
 
 // ListOffset answers a ListRequest over an atomic view. Kinds that search by time read indexes and records from disk.
-func (r *Runner) ListOffset(req ListRequest) (ListResult, error) { return r.reader.list(req) }
+func (r *Runner) ListOffset(ctx context.Context, req ListRequest) (ListResult, error) {
+	return r.reader.list(ctx, req)
+}
 
 // EpochEnd says where a leader epoch ends; current fences the request (record.NoEpoch: not).
 func (r *Runner) EpochEnd(current, asked record.LeaderEpoch) EpochEndResult {

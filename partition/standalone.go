@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -158,7 +159,9 @@ func changeOf(image *cluster.Image, state *cluster.Partition) replication.Partit
 func (s *Standalone) Read(req ReadRequest) ReadResult { return s.reader.read(req) }
 
 // ListOffset answers a ListRequest; see Runner.ListOffset.
-func (s *Standalone) ListOffset(req ListRequest) (ListResult, error) { return s.reader.list(req) }
+func (s *Standalone) ListOffset(ctx context.Context, req ListRequest) (ListResult, error) {
+	return s.reader.list(ctx, req)
+}
 
 // Position says where a follower under that leader epoch subscribes from; see fetcher.Target.
 func (s *Standalone) Position(leaderEpoch record.LeaderEpoch) (fetcher.Position, bool) {

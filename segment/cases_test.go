@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -31,11 +32,55 @@ func times(t *testing.T, l *Log) string {
 	t.Helper()
 	var b bytes.Buffer
 	for ts := int64(990); ts < 1190; ts++ {
-		at, got, found, err := l.View().OffsetForTimestamp(ts, l.End(), nil)
+		at, got, found, err := l.View().OffsetForTimestamp(context.Background(), ts, l.End(), nil)
 		check(t, err)
 		fmt.Fprintln(&b, ts, at, got, found)
 	}
 	return b.String()
+}
+
+// endsAfter is a context that has ended when it is looked at for the n-th time.
+type endsAfter struct {
+	context.Context
+	n int
+}
+
+func (c *endsAfter) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A search ends with the request that it is for, also in the middle of a segment (case 108).
+func TestCase108_ASearchEndsWithItsContext(t *testing.T) {
+	fs, _ := filledLog(t)
+	l, _ := mustOpen(t, fs, testConfig())
+	defer l.Close()
+	v := l.View()
+	first := v.at(v.find(v.start))
+	for name, search := range map[string]func(ctx context.Context) error{
+		"a timestamp": func(ctx context.Context) error {
+			_, _, _, err := v.OffsetForTimestamp(ctx, first.newest.timestamp, l.End(), nil)
+			return err
+		},
+		"the largest of a part of a segment": func(ctx context.Context) error {
+			_, _, _, err := v.MaxTimestamp(ctx, first.end-1, nil)
+			return err
+		},
+	} {
+		all := &endsAfter{t.Context(), 1 << 20}
+		check(t, search(all))
+		looked := 1<<20 - all.n
+		if looked < 2 {
+			t.Fatalf("%s: looked %d times whether anybody waits", name, looked)
+		}
+		for n := range looked {
+			if err := search(&endsAfter{t.Context(), n}); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: with %d of %d looks: %v", name, n, looked, err)
+			}
+		}
+	}
 }
 
 func TestCase6And8_LostOrBadIndexesChangeNoAnswer(t *testing.T) {

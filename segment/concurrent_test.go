@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -105,7 +106,7 @@ func readUntil(l *Log, stop <-chan struct{}, rng *rand.Rand) error {
 		}
 		at := v.Start() + record.Offset(rng.Int64N(int64(v.End()-v.Start())))
 		if rng.IntN(20) == 0 {
-			if _, _, _, err := v.OffsetForTimestamp(1000+int64(at), v.End(), nil); err != nil && !errors.Is(err, ErrStaleView) {
+			if _, _, _, err := v.OffsetForTimestamp(context.Background(), 1000+int64(at), v.End(), nil); err != nil && !errors.Is(err, ErrStaleView) {
 				return err
 			}
 			continue

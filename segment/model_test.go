@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -394,13 +395,13 @@ func (m *model) compareTimes(v *View, c contents) {
 			}
 		}
 	}
-	got, _, found, err := v.OffsetForTimestamp(ts, limit, nil)
+	got, _, found, err := v.OffsetForTimestamp(context.Background(), ts, limit, nil)
 	m.check(err)
 	if found != (want >= 0) || found && got != want {
 		m.fatalf("time %d below %d: offset %d %v, want %d", ts, limit, got, found, want)
 	}
 	limit = c.aligned(limit) // the watermark is always between two batches
-	got, _, found, err = v.MaxTimestamp(limit, nil)
+	got, _, found, err = v.MaxTimestamp(context.Background(), limit, nil)
 	m.check(err)
 	if found != (newest >= 0) || found && got != newest {
 		m.fatalf("newest below %d: offset %d %v, want %d", limit, got, found, newest)

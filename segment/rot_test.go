@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -158,7 +159,7 @@ func TestCase3_ARottenLeaderEpochIsFound(t *testing.T) {
 		} else {
 			s.Release()
 		}
-		if _, _, _, err := l.View().OffsetForTimestamp(1005, l.End(), nil); !errors.Is(err, ErrDamaged) {
+		if _, _, _, err := l.View().OffsetForTimestamp(context.Background(), 1005, l.End(), nil); !errors.Is(err, ErrDamaged) {
 			t.Errorf("bit %d: search by timestamp: %v", bit, err)
 		}
 		check(t, l.Close())

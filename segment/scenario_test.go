@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -242,7 +243,7 @@ func (s *scenario) look(d *datadriven.TestData) (error, bool) {
 	case "read":
 		return s.read(d), true
 	case "time":
-		at, ts, found, err := s.log.View().OffsetForTimestamp(s.num(d, "ts", 0), record.Offset(s.num(d, "limit", int64(s.log.End()))), nil)
+		at, ts, found, err := s.log.View().OffsetForTimestamp(context.Background(), s.num(d, "ts", 0), record.Offset(s.num(d, "limit", int64(s.log.End()))), nil)
 		s.printf("offset %d timestamp %d found %v\n", at, ts, found)
 		return err, true
 	case "snapshots":

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,20 +14,20 @@ import (
 const maxDecompressed = record.MaxBatchSize
 
 // OffsetForTimestamp returns the first record below limit whose timestamp is at or after ts, in ms, looking into compressed batches;
-// found is false when there is none. It reads the disk. memory counts what decompression holds; nil for nothing.
-func (v *View) OffsetForTimestamp(ts int64, limit record.Offset, memory *record.Memory) (offset record.Offset, timestamp int64, found bool, err error) {
+// found is false when there is none. It reads the disk, until ctx ends. memory counts what decompression holds; nil for nothing.
+func (v *View) OffsetForTimestamp(ctx context.Context, ts int64, limit record.Offset, memory *record.Memory) (offset record.Offset, timestamp int64, found bool, err error) {
 	q := search{want: func(t int64) bool { return t >= ts }, start: v.start, limit: limit, epochs: v.epochs, memory: memory}
 	for i := v.find(v.start); i <= len(v.sealed) && !found && err == nil; i++ {
 		if s := v.at(i); s.newest.timestamp >= ts && s.base < limit {
-			offset, timestamp, found, err = q.in(s, ts)
+			offset, timestamp, found, err = q.in(ctx, s, ts)
 		}
 	}
 	return offset, timestamp, found, err
 }
 
 // MaxTimestamp returns the first record below limit that has the largest timestamp of all those below limit, in ms; found is false when
-// no record has a timestamp. It reads the disk. memory is that of OffsetForTimestamp.
-func (v *View) MaxTimestamp(limit record.Offset, memory *record.Memory) (offset record.Offset, timestamp int64, found bool, err error) {
+// no record has a timestamp. It reads the disk, until ctx ends. memory is that of OffsetForTimestamp.
+func (v *View) MaxTimestamp(ctx context.Context, limit record.Offset, memory *record.Memory) (offset record.Offset, timestamp int64, found bool, err error) {
 	newest := maxTime{timestamp: -1}
 	for i := v.find(v.start); i <= len(v.sealed); i++ {
 		s := v.at(i)
@@ -35,7 +36,7 @@ func (v *View) MaxTimestamp(limit record.Offset, memory *record.Memory) (offset 
 		}
 		within := s.newest
 		if s.end > limit || s.base < v.start {
-			if within, err = s.newestIn(v.start, limit); err != nil {
+			if within, err = s.newestIn(ctx, v.start, limit); err != nil {
 				return 0, 0, false, err
 			}
 		}
@@ -47,11 +48,11 @@ func (v *View) MaxTimestamp(limit record.Offset, memory *record.Memory) (offset 
 		return 0, 0, false, nil
 	}
 	// The batch says what its largest timestamp is and not which record has it.
-	return v.OffsetForTimestamp(newest.timestamp, limit, memory)
+	return v.OffsetForTimestamp(ctx, newest.timestamp, limit, memory)
 }
 
 // newestIn is newest for the batches of [start, limit) only. It reads headers.
-func (s *segment) newestIn(start, limit record.Offset) (maxTime, error) {
+func (s *segment) newestIn(ctx context.Context, start, limit record.Offset) (maxTime, error) {
 	newest := maxTime{timestamp: -1}
 	h, err := s.file.acquire()
 	if err != nil {
@@ -61,6 +62,9 @@ func (s *segment) newestIn(start, limit record.Offset) (maxTime, error) {
 	w := s.walk(h, 0)
 	defer w.close()
 	for {
+		if err := ended(ctx); err != nil {
+			return newest, err
+		}
 		b, _, err := w.next()
 		switch {
 		case errors.Is(err, io.EOF) || err == nil && b.next > limit:
@@ -71,6 +75,14 @@ func (s *segment) newestIn(start, limit record.Offset) (maxTime, error) {
 			newest.note(b)
 		}
 	}
+}
+
+// ended says that whoever searches does not want to know any more.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("segment: search by timestamp: %w", err)
+	}
+	return nil
 }
 
 // search looks for the first record in [start, limit) with a wanted timestamp.
@@ -88,7 +100,7 @@ type instant struct {
 }
 
 // in searches one segment, from where the time index says that nothing before reaches ts.
-func (q search) in(s *segment, ts int64) (record.Offset, int64, bool, error) {
+func (q search) in(ctx context.Context, s *segment, ts int64) (record.Offset, int64, bool, error) {
 	h, err := s.file.acquire()
 	if err != nil {
 		return 0, 0, false, err
@@ -105,6 +117,9 @@ func (q search) in(s *segment, ts int64) (record.Offset, int64, bool, error) {
 	w := s.walk(h, int64(entry.position))
 	defer w.close()
 	for {
+		if err := ended(ctx); err != nil {
+			return 0, 0, false, err
+		}
 		b, position, err := w.next()
 		if errors.Is(err, io.EOF) || err == nil && b.base >= q.limit {
 			return 0, 0, false, nil

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -273,7 +274,7 @@ func (a *asker) ask() {
 			w.net.send(b.node(), a.node, failed)
 			return
 		}
-		res, err := r.ListOffset(partition.ListRequest{Kind: partition.ListLatest, LeaderEpoch: epoch})
+		res, err := r.ListOffset(context.Background(), partition.ListRequest{Kind: partition.ListLatest, LeaderEpoch: epoch})
 		w.check.must(err)
 		w.net.send(b.node(), a.node, func() {
 			if res.Code != cluster.CodeNone || a.to.ended() {
