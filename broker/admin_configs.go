@@ -81,7 +81,7 @@ func (b *Broker) checkResource(ctx context.Context, res cluster.ConfigResource) 
 		return err
 	case cluster.ConfigBroker:
 		id, err := strconv.Atoi(res.Name)
-		if err != nil {
+		if err != nil || strconv.Itoa(id) != res.Name { // "07" is no other name of 7
 			return unknownBroker(res.Name)
 		}
 		if _, ok := b.Image().Broker(cluster.BrokerID(id)); !ok {

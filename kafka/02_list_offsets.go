@@ -23,12 +23,15 @@ const (
 
 func (c *conn) listOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, s *slot) (*kmsg.ListOffsetsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
-	var queries []broker.OffsetQuery
 	named := countPartitions(req)
+	queries := make([]broker.OffsetQuery, 0, len(named))
 	for i := range req.Topics {
 		ref := c.existing(ctx, broker.TopicRef{Name: req.Topics[i].Topic})
 		for k := range req.Topics[i].Partitions {
 			p := &req.Topics[i].Partitions[k]
+			if named[partitionName{req.Topics[i].Topic, p.Partition}] > 1 || unknownTimestamp(req.Version, p.Timestamp) {
+				continue // refused below, and nothing is looked for
+			}
 			q := broker.OffsetQuery{Topic: ref, Partition: p.Partition, Timestamp: p.Timestamp, LeaderEpoch: record.LeaderEpoch(p.CurrentLeaderEpoch)}
 			if p.Timestamp == earliestLocalTimestamp {
 				q.Timestamp = broker.EarliestTimestamp
@@ -41,39 +44,51 @@ func (c *conn) listOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, s 
 	}
 	answers := c.s.broker.ListOffsets(ctx, queries)
 	n := 0
+	place := map[string]int{} // of each topic in the answer: one that is named again is there once
 	for i := range req.Topics {
-		t := kmsg.NewListOffsetsResponseTopic()
-		t.Topic = req.Topics[i].Topic
+		name := req.Topics[i].Topic
+		at, there := place[name]
+		if !there {
+			at = len(resp.Topics)
+			place[name] = at
+			resp.Topics = append(resp.Topics, kmsg.ListOffsetsResponseTopic{Topic: name})
+		}
+		t := &resp.Topics[at]
 		for k := range req.Topics[i].Partitions {
-			in, a := &req.Topics[i].Partitions[k], &answers[n]
-			n++
+			in := &req.Topics[i].Partitions[k]
 			p := kmsg.NewListOffsetsResponseTopicPartition()
-			p.Partition, p.ErrorCode = in.Partition, wire(a.Code)
-			p.Offset, p.Timestamp, p.LeaderEpoch = int64(a.Offset), a.Timestamp, int32(a.LeaderEpoch)
-			switch times := named[partitionName{req.Topics[i].Topic, in.Partition}]; {
-			case times > 1: // answered once
-				named[partitionName{req.Topics[i].Topic, in.Partition}] = 0
-				p.ErrorCode, a.Offset = errInvalidRequest, -1
-			case times == 0:
+			p.Partition, p.Offset, p.Timestamp, p.LeaderEpoch, p.OldStyleOffsets = in.Partition, -1, -1, -1, []int64{}
+			switch key := (partitionName{name, in.Partition}); {
+			case named[key] == 0: // refused above
 				continue
+			case named[key] > 1:
+				named[key] = 0
+				p.ErrorCode = errInvalidRequest
 			case unknownTimestamp(req.Version, in.Timestamp):
-				p.ErrorCode, a.Offset = errUnsupportedVersion, -1
+				p.ErrorCode = errUnsupportedVersion
+			default:
+				listed(&p, &answers[n], in.Timestamp)
+				n++
 			}
-			if p.ErrorCode != errNone || in.Timestamp == latestTieredTimestamp {
-				p.Offset, p.Timestamp, p.LeaderEpoch = -1, -1, -1
-			}
-			p.OldStyleOffsets = []int64{}
-			if a.Code == cluster.CodeNone && a.Offset >= 0 {
-				p.OldStyleOffsets = append(p.OldStyleOffsets, int64(a.Offset))
-			}
-			if p.ErrorCode != errNone {
-				s.outcome = errorLabel(p.ErrorCode)
-			}
+			s.note(p.ErrorCode)
 			t.Partitions = append(t.Partitions, p)
 		}
-		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
+}
+
+// listed fills in what the broker says of a partition.
+func listed(p *kmsg.ListOffsetsResponseTopicPartition, a *broker.OffsetAnswer, timestamp int64) {
+	p.ErrorCode = wire(a.Code)
+	if a.Code != cluster.CodeNone {
+		return
+	}
+	if timestamp != latestTieredTimestamp {
+		p.Offset, p.Timestamp, p.LeaderEpoch = int64(a.Offset), a.Timestamp, int32(a.LeaderEpoch)
+	}
+	if a.Offset >= 0 {
+		p.OldStyleOffsets = append(p.OldStyleOffsets, int64(a.Offset))
+	}
 }
 
 // unknownTimestamp says whether a version of the request does not have a special timestamp yet, or no version has it.

@@ -29,7 +29,10 @@ func (c *conn) metadata(ctx context.Context, req *kmsg.MetadataRequest, s *slot)
 	create := req.AllowAutoTopicCreation || req.Version < 4
 	var topics []kmsg.MetadataResponseTopic
 	asked := distinct(req.Topics, func(t *kmsg.MetadataRequestTopic) broker.TopicRef {
-		return broker.TopicRef{ID: t.TopicID, Name: text(t.Topic)}
+		if t.TopicID != [16]byte{} { // the name is not looked at then
+			return broker.TopicRef{ID: t.TopicID}
+		}
+		return broker.TopicRef{Name: text(t.Topic)}
 	})
 	for i := range asked {
 		topics = append(topics, c.namedTopic(ctx, &asked[i], create))

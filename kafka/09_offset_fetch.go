@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -14,7 +15,7 @@ import (
 // v2 null asks for all, a top-level error (KIP-88); v5 leader epochs (KIP-320); v6 flexible; v7 stable offsets (KIP-447), which all are without transactions; v8
 // many groups (KIP-709); v9 member epochs (KIP-848); v10 topic ids.
 //
-// A group or partition without a commit has offset -1 and no error.
+// A group or partition without a commit has offset -1 and no error. What is asked for twice is answered once: metadata of a few kilobytes would come back for each four bytes.
 func (c *conn) offsetFetch(ctx context.Context, req *kmsg.OffsetFetchRequest, s *slot) (*kmsg.OffsetFetchResponse, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	if req.Version >= 8 {
@@ -68,6 +69,7 @@ func (c *conn) groupOffsets(ctx context.Context, in *kmsg.OffsetFetchRequestGrou
 	if in.Topics != nil {
 		ask.Partitions = []cluster.TopicPartition{}
 	}
+	namedOnce(in)
 	out.Topics = make([]kmsg.OffsetFetchResponseGroupTopic, len(in.Topics))
 	for i := range in.Topics {
 		t, o := &in.Topics[i], &out.Topics[i]
@@ -103,6 +105,20 @@ func (c *conn) groupOffsets(ctx context.Context, in *kmsg.OffsetFetchRequestGrou
 		c.allOffsets(offsets, &out)
 	}
 	return out
+}
+
+// namedOnce drops partitions from where a request names them again.
+func namedOnce(in *kmsg.OffsetFetchRequestGroup) {
+	named := map[partitionKey]bool{}
+	for i := range in.Topics {
+		t := &in.Topics[i]
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(n int32) bool {
+			key := partitionKey{id: t.TopicID, name: t.Topic, partition: n}
+			repeated := named[key]
+			named[key] = true
+			return repeated
+		})
+	}
 }
 
 // lookupTopic finds a topic without waiting for it. One that is not there has no commits, which is no error when it was asked for by name.

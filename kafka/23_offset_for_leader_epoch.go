@@ -15,6 +15,8 @@ import (
 // v2 the client's current epoch; v3 a replica id; v4 flexible.
 func (c *conn) offsetForLeaderEpoch(ctx context.Context, req *kmsg.OffsetForLeaderEpochRequest, s *slot) (*kmsg.OffsetForLeaderEpochResponse, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+	ctx, cancel := context.WithTimeout(ctx, partitionsWait)
+	defer cancel()
 	for i := range req.Topics {
 		t := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		t.Topic = req.Topics[i].Topic

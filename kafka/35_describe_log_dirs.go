@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -39,8 +38,9 @@ func (c *conn) describeLogDirs(_ context.Context, req *kmsg.DescribeLogDirsReque
 // logsOf adds the local logs of a topic; nil asks for all its partitions.
 func (c *conn) logsOf(img *cluster.Image, t *cluster.Topic, wanted []int32, dir *kmsg.DescribeLogDirsResponseDir) {
 	var local []cluster.TopicPartition
+	asked := among(wanted)
 	for n, p := range img.PartitionsOf(t.ID) {
-		if p.HasReplica(c.s.broker.ID()) && (wanted == nil || slices.Contains(wanted, n)) {
+		if p.HasReplica(c.s.broker.ID()) && asked(n) {
 			local = append(local, cluster.TopicPartition{Topic: t.ID, Partition: n})
 		}
 	}

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -19,9 +18,14 @@ func (c *conn) listPartitionReassignments(_ context.Context, req *kmsg.ListParti
 			movesOf(img, t, nil, resp)
 		}
 	}
+	wanted := map[string][]int32{}
 	for i := range req.Topics {
-		if t, ok := img.TopicByName(req.Topics[i].Topic); ok {
-			movesOf(img, t, req.Topics[i].Partitions, resp)
+		wanted[req.Topics[i].Topic] = append(wanted[req.Topics[i].Topic], req.Topics[i].Partitions...)
+	}
+	asked := distinct(req.Topics, func(t *kmsg.ListPartitionReassignmentsRequestTopic) string { return t.Topic })
+	for i := range asked {
+		if t, ok := img.TopicByName(asked[i].Topic); ok {
+			movesOf(img, t, append([]int32{}, wanted[t.Name]...), resp)
 		}
 	}
 	return resp, nil
@@ -30,8 +34,9 @@ func (c *conn) listPartitionReassignments(_ context.Context, req *kmsg.ListParti
 func movesOf(img *cluster.Image, t *cluster.Topic, wanted []int32, resp *kmsg.ListPartitionReassignmentsResponse) {
 	o := kmsg.NewListPartitionReassignmentsResponseTopic()
 	o.Topic = t.Name
+	asked := among(wanted)
 	for n, p := range img.PartitionsOf(t.ID) {
-		if len(p.Adding)+len(p.Removing) == 0 || (wanted != nil && !slices.Contains(wanted, n)) {
+		if len(p.Adding)+len(p.Removing) == 0 || !asked(n) {
 			continue
 		}
 		m := kmsg.NewListPartitionReassignmentsResponseTopicPartition()

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -12,12 +11,9 @@ import (
 // DescribeProducers (61), version 0: the producers that the leader of a partition remembers, idempotent ones included (KIP-664). There are no transactions, so
 // none is open.
 
-// describeProducersWait bounds how long one request waits for topics and leaderships that this broker has not heard of yet.
-const describeProducersWait = 2 * time.Second
-
 func (c *conn) describeProducers(ctx context.Context, req *kmsg.DescribeProducersRequest, s *slot) (*kmsg.DescribeProducersResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
-	ctx, cancel := context.WithTimeout(ctx, describeProducersWait) // together: many partitions do not wait one after another
+	ctx, cancel := context.WithTimeout(ctx, partitionsWait)
 	defer cancel()
 	asked := distinct(req.Topics, func(t *kmsg.DescribeProducersRequestTopic) string { return t.Topic })
 	for i := range asked {

@@ -73,6 +73,18 @@ func tally[T any, K comparable](all []T, key func(*T) K) map[K]int {
 	return out
 }
 
+// among says whether a partition is one of a list; nil has all.
+func among(wanted []int32) func(n int32) bool {
+	if wanted == nil {
+		return func(int32) bool { return true }
+	}
+	in := make(map[int32]bool, len(wanted))
+	for _, n := range wanted {
+		in[n] = true
+	}
+	return func(n int32) bool { return in[n] }
+}
+
 func brokerIDs(in []int32) []cluster.BrokerID {
 	out := make([]cluster.BrokerID, len(in))
 	for i, id := range in {
@@ -80,6 +92,10 @@ func brokerIDs(in []int32) []cluster.BrokerID {
 	}
 	return out
 }
+
+// partitionsWait bounds how long one request waits for the topics and leaderships of all its partitions, that this broker has not heard of yet, where the request brings no time
+// of its own: many partitions do not wait one after another.
+const partitionsWait = 2 * time.Second
 
 // distinct keeps the first of those with one key, in place: a request that repeats a short name many times would multiply a long description, and nobody needs it twice.
 func distinct[T any, K comparable](items []T, key func(*T) K) []T {

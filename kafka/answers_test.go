@@ -247,3 +247,15 @@ type capped struct {
 }
 
 func (c capped) MaxVersion() int16 { return c.max }
+
+// A broker has one name: what is set for another one would never be found (case 108).
+func TestCase108_ABrokerHasOneName(t *testing.T) {
+	b := start(t)
+	for name, want := range map[string]error{"0": nil, "00": kerr.InvalidRequest, "+0": kerr.InvalidRequest} {
+		req := kmsg.NewPtrDescribeConfigsRequest()
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, name
+		req.Resources = append(req.Resources, resource)
+		b.wantCode("broker "+name, ask[*kmsg.DescribeConfigsResponse](b, req).Resources[0].ErrorCode, want)
+	}
+}
