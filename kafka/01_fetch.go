@@ -25,7 +25,14 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		s.outcome = errorLabel(code)
 		return resp, nil
 	}
-	parts := c.s.broker.Fetch(ctx, c.fetchRequest(ctx, req, &plan))
+	ask := c.fetchRequest(ctx, req, &plan)
+	req.Topics, req.ForgottenTopics = nil, nil // all that they say is in the plan, which may be kept for long
+	parked, err := c.park(ctx, s, &ask)
+	if err != nil {
+		return nil, err
+	}
+	defer c.s.parked.Give(parked)
+	parts := c.s.broker.Fetch(ctx, ask)
 	if fromReplica(req) {
 		refuseReplica(parts, &plan)
 	}
@@ -60,7 +67,38 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		out.Partitions = append(out.Partitions, o)
 		told = append(told, &parts[i])
 	}
+	s.worked() // what follows may wait for other clients
 	return resp, c.frameFetch(ctx, s, resp, told)
+}
+
+// Bounds on what waits for records, in partitions. What each costs is named in DESIGN.md.
+const (
+	// smallFetch is how many of them a Fetch may wait for without being counted.
+	smallFetch = 100
+	// parkedPartitions is how many those that are counted may wait for together, over all connections.
+	parkedPartitions = 200_000
+	// fetchStructure is what each counts for among large requests, in bytes: what a partition takes in a request at least.
+	fetchStructure = 16
+)
+
+// park decides whether a Fetch may wait for records, and returns how many partitions it has taken of those that may be waited for. One that finds no room does not wait,
+// neither for records nor for room, so that nobody keeps others waiting by doing so himself: it is answered with what there is, as one of the large requests that are worked
+// on. One that may wait is none of those.
+func (c *conn) park(ctx context.Context, s *slot, ask *broker.FetchRequest) (int, error) {
+	n := len(ask.Partitions)
+	if n <= smallFetch {
+		s.worked()
+		return 0, nil
+	}
+	if ask.MaxWait > 0 && c.s.parked.Try(n) {
+		s.worked()
+		return n, nil
+	}
+	ask.MaxWait = 0
+	if s.working != nil {
+		return 0, nil
+	}
+	return 0, s.work(ctx, c.s.working, n*fetchStructure)
 }
 
 // fromReplica reports whether a request says that a follower sends it. Brokers replicate over a port of their own, so that none does.
@@ -88,7 +126,7 @@ func refuseReplica(parts []broker.FetchedPartition, plan *fetchPlan) {
 }
 
 // topicOf is the entry for a partition's topic: the last one, or a new one.
-func topicOf(resp *kmsg.FetchResponse, p *fetchedPartition) *kmsg.FetchResponseTopic {
+func topicOf(resp *kmsg.FetchResponse, p *readPartition) *kmsg.FetchResponseTopic {
 	if n := len(resp.Topics); n > 0 && resp.Topics[n-1].Topic == p.name && resp.Topics[n-1].TopicID == [16]byte(p.id) {
 		return &resp.Topics[n-1]
 	}

@@ -44,12 +44,17 @@ type partitionKey struct {
 	partition int32
 }
 
-// fetchedPartition is a partition that a client reads, and what it was last told of it.
-type fetchedPartition struct {
+// readPartition is a partition that a client reads, and from where.
+type readPartition struct {
 	partitionKey
 	offset                 int64
 	maxBytes               int32
 	leaderEpoch, lastEpoch int32
+}
+
+// fetchedPartition is what a session knows of a partition: how it is read, and what its client was last told of it.
+type fetchedPartition struct {
+	readPartition
 
 	told                    bool // what follows was sent
 	highWatermark, logStart int64
@@ -82,7 +87,7 @@ func newFetchSessions(maxSessions, maxPartitions int, now func() time.Duration) 
 
 // fetchPlan is what one request reads. The partitions are copies: a session may end while its request waits.
 type fetchPlan struct {
-	partitions  []fetchedPartition
+	partitions  []readPartition
 	session     int32 // 0: none
 	incremental bool
 	create      bool
@@ -122,9 +127,9 @@ func (c *fetchSessions) begin(req *kmsg.FetchRequest) (fetchPlan, int16) {
 	}
 	s.epoch = nextSessionEpoch(s.epoch)
 	c.touch(s)
-	plan.partitions = make([]fetchedPartition, len(s.order))
+	plan.partitions = make([]readPartition, len(s.order))
 	for i, p := range s.order {
-		plan.partitions[i] = *p
+		plan.partitions[i] = p.readPartition
 	}
 	if len(s.order) == 0 {
 		c.drop(s)
@@ -141,19 +146,46 @@ func nextSessionEpoch(epoch int32) int32 {
 	return epoch + 1
 }
 
-func requestedPartitions(req *kmsg.FetchRequest) []fetchedPartition {
-	var out []fetchedPartition
+// requestedPartitions are those that a request names, each once.
+func requestedPartitions(req *kmsg.FetchRequest) []readPartition {
+	n := 0
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	out := make([]readPartition, 0, n)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for k := range t.Partitions {
 			p := &t.Partitions[k]
-			out = append(out, fetchedPartition{
+			out = append(out, readPartition{
 				partitionKey: keyOf(req, t.Topic, t.TopicID, p.Partition), offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
 				leaderEpoch: p.CurrentLeaderEpoch, lastEpoch: p.LastFetchedEpoch,
 			})
 		}
 	}
-	return out
+	return collapse(out)
+}
+
+// collapse makes one of those that name the same partition: where it comes first, as it comes last. Apache Kafka does the same.
+func collapse(all []readPartition) []readPartition {
+	if len(all) < 2 {
+		return all
+	}
+	at := make(map[partitionKey]int, len(all))
+	once := all[:0]
+	for _, p := range all {
+		first, repeated := at[p.partitionKey]
+		if repeated {
+			once[first] = p
+			continue
+		}
+		at[p.partitionKey] = len(once)
+		once = append(once, p)
+	}
+	if len(once) < len(all) {
+		return slices.Clone(once) // it may be kept for long
+	}
+	return all
 }
 
 func keyOf(req *kmsg.FetchRequest, name string, id [16]byte, partition int32) partitionKey {
@@ -182,18 +214,19 @@ func (c *fetchSessions) forget(s *fetchSession, req *kmsg.FetchRequest) {
 }
 
 // update takes new partitions and new positions in; it reports false when there is no room.
-func (c *fetchSessions) update(s *fetchSession, changed []fetchedPartition) bool {
+func (c *fetchSessions) update(s *fetchSession, changed []readPartition) bool {
 	for i := range changed {
 		p := &changed[i]
 		if old, ok := s.partitions[p.partitionKey]; ok {
-			old.offset, old.maxBytes, old.leaderEpoch, old.lastEpoch = p.offset, p.maxBytes, p.leaderEpoch, p.lastEpoch
+			old.readPartition = *p
 			continue
 		}
 		if c.partitions >= c.maxPartitions || len(p.name) > longestTopicName {
 			return false
 		}
-		s.partitions[p.partitionKey] = p
-		s.order = append(s.order, p)
+		fresh := &fetchedPartition{readPartition: *p}
+		s.partitions[p.partitionKey] = fresh
+		s.order = append(s.order, fresh)
 		c.partitions++
 	}
 	return true
@@ -278,7 +311,7 @@ func (c *fetchSessions) create(plan *fetchPlan) *fetchSession {
 	c.sessions[s.id] = s
 	s.place = c.unused.PushBack(s)
 	s.used = c.now()
-	if !c.update(s, slices.Clone(plan.partitions)) {
+	if !c.update(s, plan.partitions) {
 		c.drop(s)
 		return nil
 	}
@@ -309,7 +342,7 @@ func (c *fetchSessions) drop(s *fetchSession) {
 }
 
 // asked is a partition in the form in which the broker is asked for it.
-func (p *fetchedPartition) asked(ref broker.TopicRef) broker.FetchPartition {
+func (p *readPartition) asked(ref broker.TopicRef) broker.FetchPartition {
 	return broker.FetchPartition{
 		Topic: ref, Partition: p.partition, Offset: record.Offset(p.offset), MaxBytes: int(p.maxBytes),
 		LeaderEpoch: record.LeaderEpoch(p.leaderEpoch), LastFetchedEpoch: record.LeaderEpoch(p.lastEpoch),

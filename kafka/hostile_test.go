@@ -36,11 +36,7 @@ func (d *door) only() *conn {
 func TestCase108_AnswersThatWaitAreBounded(t *testing.T) {
 	const bound, requests, partitions = 256 << 10, 600, 1000
 	unknown := func() *kmsg.FetchRequest { // its answer has errors and no records
-		req := oneTopicFetch(13, 0, -1)
-		for range partitions - 1 {
-			req.Topics[0].Partitions = append(req.Topics[0].Partitions, kmsg.NewFetchRequestTopicPartition())
-		}
-		return req
+		return partitionsFetch(cluster.TopicID{9}, partitions, 0, finalSessionEpoch)
 	}
 	meta := kmsg.NewPtrMetadataRequest()
 	meta.Version = 9

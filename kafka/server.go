@@ -31,6 +31,7 @@ type Server struct {
 	held      *budget.Budget // request frames of all connections
 	working   *budget.Budget // structure of large requests that are worked on
 	producing *budget.Budget // the same of Produce requests
+	parked    *budget.Budget // partitions that large Fetches wait for
 	answers   *budget.Budget // encoded answers of those that let them pile up
 	fetched   *budget.Budget // records of fetch answers on their way
 	sessions  *fetchSessions
@@ -57,7 +58,7 @@ func New(cfg Config, b Broker, set *meter.Set, log *slog.Logger) *Server {
 func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, broker: b, groups: g, log: lograte.New(log, lograte.Lines, cfg.Now), apis: table(), held: budget.New(cfg.MaxInFlightBytes), working: budget.New(workingBytes), producing: budget.New(workingBytes), answers: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
+		cfg: cfg, broker: b, groups: g, log: lograte.New(log, lograte.Lines, cfg.Now), apis: table(), held: budget.New(cfg.MaxInFlightBytes), working: budget.New(workingBytes), producing: budget.New(workingBytes), parked: budget.New(parkedPartitions), answers: budget.New(cfg.MaxInFlightBytes), fetched: budget.New(cfg.MaxInFlightBytes),
 		buffers: new(buffers), conns: map[*conn]struct{}{}, addresses: map[string]int{},
 	}
 	start := time.Now()
