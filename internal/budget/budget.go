@@ -16,7 +16,8 @@ type Budget struct {
 	mu    sync.Mutex // guards what follows
 	held  int64
 	freed chan struct{} // closed and replaced when bytes come back and somebody waits
-	wants int           // who waits
+	wants int           // who waits for freed
+	least int           // the fewest bytes that one of them may wait for
 	over  bool          // a Growth has passed above the limit and is not settled
 	slow  map[*Holder]struct{}
 }
@@ -28,8 +29,10 @@ func New(limit int) *Budget { return &Budget{limit: int64(limit), freed: make(ch
 func (b *Budget) Take(ctx context.Context, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var w waiter
+	defer w.stop()
 	for b.held > 0 && b.held+int64(n) > b.limit {
-		if err := b.wait(ctx, n); err != nil {
+		if err := b.wait(ctx, n, &w); err != nil {
 			return err
 		}
 	}
@@ -63,12 +66,14 @@ func (g *Growth) Take(ctx context.Context, n int) error {
 	b := g.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var w waiter
+	defer w.stop()
 	for !g.over && b.held+int64(n) > b.limit {
 		if !b.over {
 			b.over, g.over = true, true
 			break
 		}
-		if err := b.wait(ctx, n); err != nil {
+		if err := b.wait(ctx, n, &w); err != nil {
 			return err
 		}
 	}
@@ -85,7 +90,9 @@ func (g *Growth) Settle() {
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()
 	g.of.over = false
-	g.of.wake()
+	if g.of.wants > 0 {
+		g.of.wake()
+	}
 }
 
 // Give returns n bytes.
@@ -93,7 +100,9 @@ func (b *Budget) Give(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held -= int64(n)
-	b.wake()
+	if b.wants > 0 && (b.held == 0 || b.held+int64(b.least) <= b.limit) {
+		b.wake()
+	}
 }
 
 // Force takes n bytes at once, also above the limit: for what is so small, and of which each connection may have so little, that it is not worth a wait.
@@ -103,32 +112,48 @@ func (b *Budget) Force(n int) {
 	b.held += int64(n)
 }
 
+// waiter is one that waits for room, once or more often.
+type waiter struct {
+	long *time.Timer // runs out when it has taken long, however often it was woken; nil before the first wait
+}
+
+func (w *waiter) stop() {
+	if w.long != nil {
+		w.long.Stop()
+	}
+}
+
 // wait lets the lock go until something has changed, or ctx ends. When it takes long, slow holders of n bytes in all are ended.
-func (b *Budget) wait(ctx context.Context, n int) error {
+func (b *Budget) wait(ctx context.Context, n int, w *waiter) error {
+	if w.long == nil {
+		w.long = time.NewTimer(patience)
+	}
 	freed := b.freed
+	if b.wants == 0 || n < b.least {
+		b.least = n
+	}
 	b.wants++
 	b.mu.Unlock()
 	var err error
-	long := time.NewTimer(patience)
-	defer long.Stop()
 	select {
 	case <-freed:
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-long.C:
+	case <-w.long.C:
 		b.endSlow(n)
+		w.long.Reset(patience)
 	}
 	b.mu.Lock()
-	b.wants--
+	if freed == b.freed { // nobody was woken: it is still among those who wait
+		b.wants--
+	}
 	return err
 }
 
 // wake has everybody who waits look again.
 func (b *Budget) wake() {
-	if b.wants > 0 {
-		close(b.freed)
-		b.freed = make(chan struct{})
-	}
+	close(b.freed)
+	b.freed, b.wants = make(chan struct{}), 0
 }
 
 // Empty waits until nothing is held.

@@ -16,7 +16,8 @@ const (
 )
 
 // Holder is somebody who holds bytes of a budget for one piece of work during which it waits for its client: for the rest of a request, or until an answer is taken.
-// While nobody else finds no room, it may take its time. Its methods belong to one goroutine.
+// While nobody else finds no room, it may take its time. Its methods are called one after another: the one that hands an answer over may be another goroutine than the
+// one that is told that it is taken.
 type Holder struct {
 	of  *Budget
 	end func()

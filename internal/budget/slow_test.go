@@ -2,6 +2,7 @@ package budget
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,39 @@ func TestHolder_TheSlowestGiveWay(t *testing.T) {
 		if first.Goes() || third.Goes() || !second.Goes() {
 			t.Error("a holder does not know what has become of it")
 		}
+	})
+}
+
+// Who waits for much is not forgotten over others who come and go with little, and find room for that: those who are slow give way as soon as without them.
+func TestHolder_TheSlowGiveWayBesideTheQuick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		_ = b.Take(t.Context(), 90)
+		h := b.Holder(func() { b.Give(90) })
+		h.Waits(90)
+		time.Sleep(grace)
+		stop := make(chan struct{})
+		var quick sync.WaitGroup
+		quick.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(patience / 10):
+					_ = b.Take(t.Context(), 10)
+					b.Give(10)
+				}
+			}
+		})
+		start := time.Now()
+		if err := b.Take(t.Context(), 50); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took != patience {
+			t.Errorf("room after %v, want %v", took, patience)
+		}
+		close(stop)
+		quick.Wait()
 	})
 }
 
