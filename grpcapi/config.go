@@ -14,7 +14,7 @@ type Config struct {
 	TLS *tls.Config
 	// MaxMessageBytes is the largest message, and so the largest batch. Default 100 MiB. Topics bound batches by max.message.bytes.
 	MaxMessageBytes int
-	// MaxInFlightBytes bounds the bytes of unanswered batches over all streams. Default 256 MiB.
+	// MaxInFlightBytes bounds the bytes of unanswered batches over all streams, and, on its own, those of answers that their clients have not taken. Default 256 MiB.
 	MaxInFlightBytes int
 	// WindowBytes bounds the bytes of unanswered batches of one Produce stream; clients are told. Default 16 MiB.
 	WindowBytes int
@@ -111,6 +111,7 @@ const (
 // Sizes of fetches in bytes.
 const (
 	defaultFetchBytes = 1 << 20
+	maxFetchBytes     = 1 << 20 // of one message of a Fetch stream, whatever the client asks for; one batch always fits
 	headerSize        = 64      // what a header takes in memory beside its bytes
 	maxPlainBytes     = 3 << 20 // of decompressed records in one answer; gRPC clients take 4 MiB unless they are told to take more
 	fetchRoundFactor  = 4       // partitions that are read in one round, at full size, before the first of them gets its turn again

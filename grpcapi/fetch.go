@@ -19,6 +19,7 @@ type fetchStream struct {
 	s       *Server
 	ctx     context.Context
 	stream  grpc.ServerStream
+	unread  *unread
 	req     broker.FetchRequest
 	indexes []int32                 // of req.Partitions, in the client's list
 	marks   map[int32]record.Offset // watermark last told, by index
@@ -28,7 +29,7 @@ type fetchStream struct {
 func (l *logService) Fetch(req *moldauv1.FetchRequest, stream grpc.ServerStreamingServer[moldauv1.FetchResponse]) error {
 	ctx, cancel := l.untilDrain(stream.Context())
 	defer cancel()
-	f := &fetchStream{s: l.Server, ctx: ctx, stream: stream, marks: map[int32]record.Offset{}}
+	f := &fetchStream{s: l.Server, ctx: ctx, stream: stream, unread: l.unreadOf(ctx), marks: map[int32]record.Offset{}}
 	if err := f.open(req); err != nil {
 		return err
 	}
@@ -43,6 +44,9 @@ func (l *logService) Fetch(req *moldauv1.FetchRequest, stream grpc.ServerStreami
 			return err
 		}
 		if err := f.round(); err != nil {
+			if l.draining() {
+				return errStopping()
+			}
 			return err
 		}
 	}
@@ -58,7 +62,7 @@ func (f *fetchStream) open(req *moldauv1.FetchRequest) error {
 	if size <= 0 {
 		size = defaultFetchBytes
 	}
-	size = min(size, f.s.cfg.MaxMessageBytes)
+	size = min(size, maxFetchBytes)
 	f.req = broker.FetchRequest{MinBytes: max(int(req.GetMinBytes()), 1), MaxBytes: fetchRoundFactor * size, MaxWait: fetchWait(req.GetMaxWaitMs())}
 	for i, p := range req.GetPartitions() {
 		ref, err := topicRef(p.GetTopic(), p.GetTopicId())
@@ -170,28 +174,43 @@ func (f *fetchStream) tell(index int32, want *broker.FetchPartition, a *broker.F
 		f.marks[index] = a.HighWatermark
 		return true, true, f.stream.SendMsg(&out)
 	}
-	buf := f.s.pool.Get(a.Slice.Len())
-	bytes, err := a.Slice.AppendTo((*buf)[:0])
-	if err != nil {
-		f.s.pool.Put(buf)
-		return true, false, nil //nolint:nilerr // truncated meanwhile: the next round reads anew, or refuses
+	held, buf, err := f.read(a.Slice)
+	if err != nil || buf == nil {
+		return true, false, err
 	}
-	*buf = bytes
-	next, epoch, err := endOf(bytes)
+	next, epoch, err := endOf(*buf)
 	if err != nil {
-		f.s.pool.Put(buf)
+		held.Put(buf)
 		out.Error = f.s.refusal(f.ctx, cluster.Refuse(cluster.CodeCorrupt, err.Error()))
 		return false, true, f.stream.SendMsg(&out)
 	}
 	f.marks[index] = a.HighWatermark
 	want.Offset, want.LastFetchedEpoch = next, epoch
-	size := len(bytes)
-	out.Batches = buf // the codec gives it back to the pool
+	size := len(*buf)
+	out.Batches, out.Home = buf, held
+	held.handOver()
 	if err := f.stream.SendMsg(&out); err != nil {
 		return true, true, err
 	}
 	f.s.broker.CountFetched(a.Topic, size)
 	return true, true, nil
+}
+
+// read copies a range out of the log, when there is room for it. A range that was truncated meanwhile comes back as nil: the next round reads anew, or refuses.
+func (f *fetchStream) read(slice *broker.Slice) (*hold, *[]byte, error) {
+	size := max(slice.Len(), grpcframe.MinCounted)
+	held, err := f.unread.take(f.ctx, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	buf := f.s.pool.Get(size)
+	bytes, err := slice.AppendTo((*buf)[:0])
+	if err != nil {
+		held.Put(buf)
+		return nil, nil, nil
+	}
+	*buf = bytes
+	return held, buf, nil
 }
 
 // endOf returns the end of a stretch of batches and the epoch of its last one.

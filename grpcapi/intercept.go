@@ -75,7 +75,9 @@ func outcomeLabel(err error) string {
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	start := time.Now()
 	api := apiLabel(info.FullMethod)
+	answer := &answering{unread: s.unreadOf(ctx)}
 	defer func() {
+		answer.drop()
 		if p := recover(); p != nil {
 			resp, err = nil, s.status(ctx, s.panicked(info.FullMethod, p))
 		}
@@ -87,7 +89,9 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, s.status(ctx, err)
 	}
 	defer t.giveBack()
-	resp, err = handler(ctx, req)
+	if resp, err = handler(context.WithValue(ctx, answeringKey{}, answer), req); err == nil {
+		resp, err = answer.counted(ctx, resp)
+	}
 	return resp, s.status(ctx, err)
 }
 
@@ -104,7 +108,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		defer in.end()
 		ss = in
 	}
-	return s.status(ss.Context(), handler(srv, ss))
+	return s.status(ss.Context(), handler(srv, &answerStream{ss, s}))
 }
 
 // panicked reports a bug in a handler. The process goes on: the call had only its own state.

@@ -251,11 +251,21 @@ func (l *logService) fetchPlain(ctx context.Context, t *cluster.Topic, partition
 	if a.Slice == nil {
 		return out, nil
 	}
-	batches, err := a.Slice.AppendTo(nil)
+	// The records are there twice for a moment, as they are and encoded, beside the batches.
+	answer := answeringOf(ctx)
+	if err := answer.take(ctx, a.Slice.Len()+2*maxPlainBytes); err != nil {
+		return nil, err
+	}
+	buf := l.pool.Get(a.Slice.Len())
+	defer l.pool.Put(buf)
+	batches, err := a.Slice.AppendTo((*buf)[:0])
 	if err != nil {
 		return nil, cluster.Refuse(cluster.CodeOffsetNotAvailable, fmt.Sprintf("the log changed while it was read; retry: %v", err))
 	}
-	err = l.decodePlain(batches, offset, limit, out)
+	err = l.decodePlain(batches, offset, limit, out, answer.hold.more)
+	if e, ok := errors.AsType[*cluster.Error](err); ok {
+		return nil, e
+	}
 	if errors.Is(err, record.ErrTooLarge) {
 		return nil, cluster.Refuse(cluster.CodeTooLarge, err.Error())
 	}
@@ -266,8 +276,9 @@ func (l *logService) fetchPlain(ctx context.Context, t *cluster.Topic, partition
 	return out, nil
 }
 
-// decodePlain adds the records from an offset on, at most limit of them, and no more than maxPlainBytes but for the first.
-func (l *logService) decodePlain(batches []byte, from record.Offset, limit int, out *moldauv1.FetchRecordsResponse) error {
+// decodePlain adds the records from an offset on, at most limit of them, and no more than maxPlainBytes but for the first, for which
+// it asks for more room.
+func (l *logService) decodePlain(batches []byte, from record.Offset, limit int, out *moldauv1.FetchRecordsResponse, more func(bytes int) bool) error {
 	size, full := 0, false
 	return record.Split(batches, func(b record.Batch) error {
 		if full {
@@ -288,6 +299,8 @@ func (l *logService) decodePlain(batches []byte, from record.Offset, limit int, 
 				full = len(out.Records) >= limit || size > maxPlainBytes
 			case size > l.cfg.MaxMessageBytes:
 				full, refusal = true, fmt.Errorf("%w: the record at offset %d has %d bytes and %d headers, which is more than one plain answer holds", record.ErrTooLarge, r.Offset, r.Size(), r.HeaderCount())
+			case size > maxPlainBytes && !more(2*size):
+				full, refusal = true, errNoRoom()
 			}
 			if full {
 				return false

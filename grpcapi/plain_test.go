@@ -37,7 +37,7 @@ func TestCase104_PlainAnswersAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := &moldauv1.FetchRecordsResponse{}
-		err = l.decodePlain(batch.Bytes(), test.from, test.limit, out)
+		err = l.decodePlain(batch.Bytes(), test.from, test.limit, out, func(int) bool { return true })
 		if errors.Is(err, record.ErrTooLarge) != test.refused || err != nil && !test.refused {
 			t.Errorf("%s: %v", name, err)
 		}

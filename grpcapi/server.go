@@ -48,6 +48,8 @@ type Server struct {
 	budget  *budget.Budget // of all Produce streams
 	rooms   *rooms
 	inbound *inbound
+	answers *budget.Budget // encoded answers that their clients have not taken; see answers.go
+	built   *budget.Budget // answers that wait for room in answers
 	forward *forwarder
 	grpc    *grpc.Server
 	health  *health.Server
@@ -66,7 +68,8 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 	cfg = cfg.withDefaults()
 	s := &Server{
 		cfg: cfg, broker: b, groups: g, log: lograte.New(log, lograte.Lines, cfg.Now), meters: newMeters(set), pool: new(grpcframe.Pool),
-		budget: budget.New(cfg.MaxInFlightBytes), health: health.NewServer(), drain: make(chan struct{}),
+		budget: budget.New(cfg.MaxInFlightBytes), answers: budget.New(cfg.MaxInFlightBytes), built: budget.New(builtAnswers),
+		health: health.NewServer(), drain: make(chan struct{}),
 	}
 	codec := grpcframe.NewCodec(s.pool)
 	s.inbound, s.rooms = newInbound(codec), newRooms(cfg.MaxInFlightBytes)
@@ -117,7 +120,7 @@ func (s *Server) Serve(l net.Listener) error {
 		Changed: func(by int) { s.meters.connections.Add(float64(by)) },
 		Log:     s.log,
 	})
-	if err := s.grpc.Serve(limited); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	if err := s.grpc.Serve(answerListener{limited, s}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("grpcapi: serve: %w", err)
 	}
 	return nil

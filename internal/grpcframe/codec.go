@@ -23,8 +23,11 @@ func NewCodec(pool *Pool) *Codec { return &Codec{pool: pool, rest: encoding.GetC
 
 // Marshal encodes a frame without copying its batch, or any protobuf message.
 func (c *Codec) Marshal(v any) (mem.BufferSlice, error) {
-	if f, ok := v.(frame); ok {
-		return f.marshal(c.pool), nil
+	switch v := v.(type) {
+	case frame:
+		return v.marshal(c.pool), nil
+	case *Answer:
+		return v.marshal(c.pool)
 	}
 	return c.rest.Marshal(v)
 }

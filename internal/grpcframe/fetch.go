@@ -23,6 +23,8 @@ type Fetched struct {
 	// Batches lies in a buffer of the codec's pool. Sending passes it on to the transport, which gives it back. Received, it belongs to the
 	// receiver, who may give it back with ReleaseBatch or leave it to the garbage collector.
 	Batches *[]byte
+	// Home, when sending, is told instead of the codec's pool that the transport has let go of Batches, which must have a capacity above MinCounted then.
+	Home mem.BufferPool
 }
 
 // Fields of FetchResponse.
@@ -55,7 +57,7 @@ func (f *Fetched) marshal(pool *Pool) mem.BufferSlice {
 	if f.Batches == nil {
 		return withTail(head, fetchedBatches, nil)
 	}
-	return withTail(head, fetchedBatches, mem.NewBuffer(f.Batches, pool))
+	return withTail(head, fetchedBatches, mem.NewBuffer(f.Batches, home(f.Home, pool)))
 }
 
 func (f *Fetched) unmarshal(data mem.BufferSlice, pool *Pool) error {

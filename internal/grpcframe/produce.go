@@ -304,7 +304,11 @@ func (r *reader) pooled(pool *Pool) (*[]byte, error) {
 
 // withTail ends a message with a bytes field that is not copied.
 func withTail(head []byte, num protowire.Number, tail mem.Buffer) mem.BufferSlice {
-	if tail == nil || tail.Len() == 0 {
+	if tail == nil {
+		return mem.BufferSlice{mem.SliceBuffer(head)}
+	}
+	if tail.Len() == 0 {
+		tail.Free()
 		return mem.BufferSlice{mem.SliceBuffer(head)}
 	}
 	head = protowire.AppendTag(head, num, protowire.BytesType)
