@@ -12,7 +12,8 @@
 // a second one, which receives; each ends before its call does. Stop ends all calls and waits, bounded by its context.
 //
 // Bounds: connections, of one address, and within the process's descriptors (internal/conns); idle time of a connection; message size, by
-// call; what messages decode to, of one and of all large ones (inbound.go); streams per connection, unanswered bytes per stream (told to the
+// call; what messages decode to, of one and of all large ones (inbound.go); what has come of messages that are not whole (halfsent.go);
+// streams per connection, unanswered bytes per stream (told to the
 // client as its window) and per server, bytes of answers that clients have not taken over all connections (answers.go), partitions per
 // fetch, queries and records per call, decompressed bytes per batch, time for the handshake.
 //

@@ -70,15 +70,16 @@ func (c *inbound) unpark(v any) mem.BufferSlice {
 
 // rooms are the bounds on requests over all calls, in bytes.
 type rooms struct {
-	received  *budget.Budget // large messages that wait to be decoded
-	working   *budget.Budget // decoded, until their call has ended
-	producing *budget.Budget // the same of records, which wait for acknowledgements as long as their client says
-	standing  *budget.Budget // what streams have been asked for, until they end
+	unfinished *budget.Budget // messages of which a part has come
+	received   *budget.Budget // large messages that wait to be decoded
+	working    *budget.Budget // decoded, until their call has ended
+	producing  *budget.Budget // the same of records, which wait for acknowledgements as long as their client says
+	standing   *budget.Budget // what streams have been asked for, until they end
 }
 
 func newRooms(maxInFlight int) *rooms {
 	return &rooms{
-		received: budget.New(maxInFlight / 2), working: budget.New(workingBytes), producing: budget.New(maxInFlight), standing: budget.New(maxInFlight),
+		unfinished: budget.New(maxInFlight), received: budget.New(maxInFlight / 2), working: budget.New(workingBytes), producing: budget.New(maxInFlight), standing: budget.New(maxInFlight),
 	}
 }
 

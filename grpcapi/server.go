@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -92,10 +91,7 @@ func newServer(cfg Config, b Backend, g Groups, set *meter.Set, log *slog.Logger
 		grpc.ChainStreamInterceptor(s.stream),
 		grpc.WaitForHandlers(true),
 	}
-	if cfg.TLS != nil {
-		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.TLS)))
-	}
-	s.grpc = grpc.NewServer(opts...)
+	s.grpc = grpc.NewServer(append(opts, grpc.Creds(s.credentials()))...)
 	moldauv1.RegisterLogServiceServer(s.grpc, &logService{Server: s})
 	moldauv1.RegisterGroupServiceServer(s.grpc, &groupService{Server: s})
 	moldauv1.RegisterAdminServiceServer(s.grpc, &adminService{Server: s})
