@@ -101,8 +101,8 @@ func TestCase44_VolumeOfAnotherBroker(t *testing.T) {
 // TestCase45_BrokerOfAnotherCluster never becomes part of this one.
 func TestCase45_BrokerOfAnotherCluster(t *testing.T) {
 	c := Start(t, 3)
-	stranger := Start(t, 1)
-	stranger.Brokers[0].Terminate()
+	stranger := Start(t, 2) // one of two, which does not go on as a cluster of its own before it has asked its seeds
+	stranger.TerminateAll()
 	// The same id would be taken for a restart: give the stranger's directory a place of its own in this cluster.
 	data := filepath.Join(t.TempDir(), "data-0")
 	if err := os.CopyFS(data, os.DirFS(stranger.Brokers[0].Data)); err != nil {
