@@ -100,7 +100,7 @@ func (h *hold) shrink(bytes int) {
 func (h *hold) handOver() {
 	u := h.of
 	h.waits = u.s.answers.Holder(u.close)
-	h.waits.Waits(h.bytes)
+	h.waits.Waits(h.bytes, h.bytes)
 	u.mu.Lock()
 	gone := u.gone
 	if !gone {

@@ -100,9 +100,10 @@ func (w *watched) Read(p []byte) (int, error) {
 	taken := w.taken
 	w.mu.Unlock()
 	if taken > 0 {
-		w.holder.Waits(taken)
+		w.holder.Waits(taken, taken)
 	}
 	n, err := w.Conn.Read(p)
+	w.holder.Moved(n)
 	if taken > 0 {
 		w.holder.Goes()
 	}

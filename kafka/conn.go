@@ -407,12 +407,13 @@ func (c *conn) send(out *bufio.Writer, buf []byte, s *slot) ([]byte, error) {
 		return buf, err
 	}
 	c.patience(len(s.encoded))
+	var slow *budget.Holder
 	if s.shares != nil { // others may find no room while this client does not read
-		slow := s.shares.Holder(func() { c.net.Close() })
-		slow.Waits(s.share)
+		slow = s.shares.Holder(func() { c.net.Close() })
+		slow.Waits(s.share, s.size())
 		defer slow.Goes()
 	}
-	return buf, c.sendFetch(out, s)
+	return buf, c.sendFetch(out, s, slow)
 }
 
 // patience bounds the time in which the client takes n bytes.
@@ -429,6 +430,15 @@ func (c *conn) failed(err error) error {
 		c.net.Close()
 	}
 	return err
+}
+
+// size is that of an encoded answer with its ranges.
+func (s *slot) size() int {
+	n := len(s.encoded)
+	for i := range s.cuts {
+		n += s.cuts[i].slice.Len()
+	}
+	return n
 }
 
 // unshare gives back what the answer has of what all connections share.

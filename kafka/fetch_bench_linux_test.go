@@ -54,7 +54,7 @@ func benchFetch(b *testing.B, size, copyMax int) {
 			b.Fatal(err)
 		}
 		buf = s.encoded
-		if err := c.sendFetch(out, s); err != nil {
+		if err := c.sendFetch(out, s, nil); err != nil {
 			b.Fatal(err)
 		}
 		if err := out.Flush(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/internal/budget"
 	"github.com/moldau-log/moldau/internal/sendfile"
 )
 
@@ -191,12 +192,13 @@ func appendText(dst []byte, s string, flexible bool) []byte {
 	return append(dst, s...)
 }
 
-// sendFetch writes an encoded Fetch answer and its ranges. A client may take its time over ranges, up to the idle time: they hold a file open and no memory.
-func (c *conn) sendFetch(out *bufio.Writer, s *slot) error {
+// sendFetch writes an encoded answer and its ranges, and tells slow what the client has taken. A client may take its time over ranges, up to the idle time: they hold a
+// file open and no memory.
+func (c *conn) sendFetch(out *bufio.Writer, s *slot, slow *budget.Holder) error {
 	sent := 0
 	for i := range s.cuts {
 		x := &s.cuts[i]
-		if _, err := out.Write(s.encoded[sent:x.at]); err != nil {
+		if err := writePieces(out, s.encoded[sent:x.at], slow); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
@@ -204,14 +206,29 @@ func (c *conn) sendFetch(out *bufio.Writer, s *slot) error {
 		}
 		sent = x.at
 		_ = c.net.SetWriteDeadline(time.Now().Add(c.s.cfg.IdleTimeout))
-		if err := sendfile.SendRange(c.net, x.slice); err != nil {
+		if err := sendfile.SendRange(c.net, x.slice, slow.Moved); err != nil {
 			return fmt.Errorf("kafka: send records: %w", err)
 		}
 		c.s.broker.CountFetched(x.topic, x.slice.Len())
 	}
-	_, err := out.Write(s.encoded[sent:])
+	err := writePieces(out, s.encoded[sent:], slow)
 	if err == nil && s.copied != nil {
 		s.copied()
 	}
 	return err
+}
+
+// writePiece is how many bytes are written at once: progress shows between two writes.
+const writePiece = 256 << 10
+
+func writePieces(out *bufio.Writer, b []byte, slow *budget.Holder) error {
+	for len(b) > 0 {
+		n, err := out.Write(b[:min(len(b), writePiece)])
+		if err != nil {
+			return err
+		}
+		slow.Moved(n)
+		b = b[n:]
+	}
+	return nil
 }

@@ -144,8 +144,11 @@ func (r *frameReader) body(n int) ([]byte, error) {
 	buf := r.buffers.get(room)
 	more := r.held.Growth()
 	defer more.Settle()
-	slow := r.held.Holder(r.net.end)
-	err := r.fill(&buf, room)
+	var slow *budget.Holder
+	if room < n {
+		slow = r.held.Holder(r.net.end)
+	}
+	err := r.fill(&buf, room, slow)
 	for err == nil && room < n {
 		next := min(n, frameGrowth*room)
 		if err = more.Take(r.ctx, next-room); err != nil {
@@ -157,9 +160,9 @@ func (r *frameReader) body(n int) ([]byte, error) {
 			r.buffers.put(buf)
 			buf = grown
 		}
-		slow.Waits(room)
-		err = r.fill(&buf, room)
-		if !slow.Goes() {
+		slow.Waits(room, n-len(buf))
+		err = r.fill(&buf, room, slow)
+		if !slow.Goes() && err != nil { // one that is whole by now is as good as any
 			err = errGaveWay{n}
 		}
 	}
@@ -171,15 +174,23 @@ func (r *frameReader) body(n int) ([]byte, error) {
 	return buf, nil
 }
 
-// fill reads until buf has n bytes.
-func (r *frameReader) fill(buf *[]byte, n int) error {
-	for have := len(*buf); have < n; have = len(*buf) {
+// fill reads until buf has n bytes, and tells slow what has moved.
+func (r *frameReader) fill(buf *[]byte, n int, slow *budget.Holder) error {
+	for len(*buf) < n {
 		if err := r.net.patience(r.step); err != nil {
 			return err
 		}
-		*buf = (*buf)[:min(n, have+frameChunk)]
-		if _, err := io.ReadFull(r.in, (*buf)[have:]); err != nil {
-			return err
+		for chunk := min(n, len(*buf)+frameChunk); len(*buf) < chunk; {
+			have := len(*buf)
+			got, err := r.in.Read((*buf)[have:chunk])
+			*buf = (*buf)[:have+got]
+			slow.Moved(got)
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

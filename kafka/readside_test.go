@@ -108,7 +108,7 @@ func TestFrameReader_EndsWithItsConnection(t *testing.T) {
 		t.Errorf("body of a connection that has ended: %v", err)
 	}
 	var buf []byte
-	if err := r.fill(&buf, 10); !errors.Is(err, errEnded) {
+	if err := r.fill(&buf, 10, nil); !errors.Is(err, errEnded) {
 		t.Errorf("fill of a connection that has ended: %v", err)
 	}
 }

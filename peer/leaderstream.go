@@ -138,7 +138,7 @@ func (s *leaderStream) flushWith(r fetcher.Range) error {
 	_, err := s.conn.Write(s.out)
 	s.out = s.out[:0]
 	if err == nil {
-		err = sendfile.SendRange(s.conn, r)
+		err = sendfile.SendRange(s.conn, r, nil)
 	}
 	s.release()
 	if err != nil {

@@ -134,3 +134,35 @@ func TestTry_DoesNotWait(t *testing.T) {
 		t.Errorf("%d held", b.Held())
 	}
 }
+
+// Who waits gets room in the order of coming: a large one is not passed over by small ones for ever. Who leaves makes room for those behind.
+func TestTake_InTheOrderOfComing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		_ = b.Take(t.Context(), 60)
+		var order []int
+		ctx, cancel := context.WithCancel(t.Context())
+		for i, n := range []int{80, 30, 30} {
+			go func() {
+				if b.Take(ctx, n) == nil && n == 80 {
+					order = append(order, i)
+				}
+			}()
+			synctest.Wait()
+		}
+		if b.Held() != 60 {
+			t.Fatalf("%d held", b.Held())
+		}
+		b.Give(60)
+		synctest.Wait()
+		if b.Held() != 80 || len(order) != 1 {
+			t.Errorf("%d held", b.Held())
+		}
+		cancel()
+		synctest.Wait()
+		b.Give(80)
+		if b.Held() != 0 || b.wanted != 0 || len(b.takers) != 0 {
+			t.Errorf("%d held, %d wanted", b.Held(), b.wanted)
+		}
+	})
+}

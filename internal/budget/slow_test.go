@@ -8,49 +8,92 @@ import (
 	"time"
 )
 
-// Who finds no room waits a while, and then those give way who have waited longest for their clients, and no more of them than it takes.
-func TestHolder_TheSlowestGiveWay(t *testing.T) {
+// pace has a holder move n bytes a second, in steps, until it stops.
+func pace(h *Holder, n int, stop <-chan struct{}) {
+	for {
+		select {
+		case <-time.After(100 * time.Millisecond):
+			h.Moved(n / 10)
+		case <-stop:
+			return
+		}
+	}
+}
+
+// Who finds no room waits a while, and then those give way who stand still, or need too long for what is left; who moves on, however slowly, comes to its end.
+func TestHolder_TheSlowGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(100)
+		b := New(500)
 		var ended []string
-		hold := func(name string, n int) *Holder {
-			if err := b.Take(t.Context(), n); err != nil {
+		hold := func(name string, left, perSecond int, stop <-chan struct{}) *Holder {
+			if err := b.Take(t.Context(), 100); err != nil {
 				t.Fatal(err)
 			}
-			h := b.Holder(func() { ended = append(ended, name); b.Give(n) })
-			h.Waits(n)
+			h := b.Holder(func() { ended = append(ended, name); b.Give(100) })
+			h.Waits(100, left)
+			go pace(h, perSecond, stop)
 			return h
 		}
-		first := hold("first", 30)
-		time.Sleep(time.Second)
-		second := hold("second", 30)
-		time.Sleep(time.Second)
-		third := hold("third", 30)
-		if !second.Goes() { // its client is quick for once, and it waits for something else
-			t.Error("second has been ended")
-		}
-		time.Sleep(grace)
-		second.Waits(30)
+		stop, early := make(chan struct{}), make(chan struct{})
+		still := hold("still", 1000, 0, stop)
+		steady := hold("steady", 1000, 50, stop)
+		much := hold("much", 10_000, 50, stop)
+		stopped := hold("stopped", 10_000, 1000, early)
+		quick := hold("quick", 100_000, 10_000, stop)
+		time.Sleep(6 * time.Second)
+		close(early)
 		start := time.Now()
-		if err := b.Take(t.Context(), 50); err != nil {
+		if err := b.Take(t.Context(), 300); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(start); took != patience || !slices.Equal(ended, []string{"first", "third"}) {
+		slices.Sort(ended)
+		if took := time.Since(start); took > patience+2*grace || !slices.Equal(ended, []string{"much", "still", "stopped"}) {
 			t.Errorf("after %v %v have given way", took, ended)
 		}
-		if first.Goes() || third.Goes() || !second.Goes() {
+		if still.Goes() || much.Goes() || stopped.Goes() || !steady.Goes() || !quick.Goes() {
 			t.Error("a holder does not know what has become of it")
+		}
+		close(stop)
+	})
+}
+
+// Many who are slow, of whom few fit at once, take turns: nobody is made to begin again, which would keep all of them from ever coming to an end.
+func TestHolder_SlowAndSteadyOnesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const each, perSecond, atOnce, all = 1000, 100, 4, 10
+		b := New(atOnce * each)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range all {
+			wg.Go(func() {
+				if err := b.Take(t.Context(), each); err != nil {
+					t.Error(err)
+					return
+				}
+				defer b.Give(each)
+				h := b.Holder(func() { t.Error("it was ended") })
+				h.Waits(each, each)
+				defer h.Goes()
+				for range each / perSecond {
+					time.Sleep(time.Second)
+					h.Moved(perSecond)
+				}
+			})
+		}
+		wg.Wait()
+		if took, want := time.Since(start), (all+atOnce-1)/atOnce*each/perSecond*time.Second; took != want {
+			t.Errorf("all of them took %v, want %v", took, want)
 		}
 	})
 }
 
-// Who waits for much is not forgotten over others who come and go with little, and find room for that: those who are slow give way as soon as without them.
+// Who waits for much is not forgotten over others who come and go with little, and find room for that.
 func TestHolder_TheSlowGiveWayBesideTheQuick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100)
 		_ = b.Take(t.Context(), 90)
 		h := b.Holder(func() { b.Give(90) })
-		h.Waits(90)
+		h.Waits(90, 90)
 		time.Sleep(grace)
 		stop := make(chan struct{})
 		var quick sync.WaitGroup
@@ -60,8 +103,9 @@ func TestHolder_TheSlowGiveWayBesideTheQuick(t *testing.T) {
 				case <-stop:
 					return
 				case <-time.After(patience / 10):
-					_ = b.Take(t.Context(), 10)
-					b.Give(10)
+					if b.Try(10) {
+						b.Give(10)
+					}
 				}
 			}
 		})
@@ -77,19 +121,19 @@ func TestHolder_TheSlowGiveWayBesideTheQuick(t *testing.T) {
 	})
 }
 
-// While there is room, and while nobody has been slow for long, nobody gives way.
+// While there is room, and while nobody has stood still for long, nobody gives way.
 func TestHolder_NobodyGivesWayWithoutNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100)
 		_ = b.Take(t.Context(), 100)
 		h := b.Holder(func() { t.Error("it was ended") })
-		h.Waits(50)
+		h.Waits(50, 50)
 		time.Sleep(time.Hour)
 		if !h.Goes() {
 			t.Error("it was ended, with nobody there")
 		}
 		fresh := b.Holder(func() { t.Error("it was ended early") })
-		fresh.Waits(50)
+		fresh.Waits(50, 50)
 		done := make(chan error, 1)
 		go func() { done <- b.Take(t.Context(), 10) }()
 		time.Sleep(patience + time.Second)
@@ -100,6 +144,26 @@ func TestHolder_NobodyGivesWayWithoutNeed(t *testing.T) {
 	})
 }
 
+// The time in which a holder waits for something else than its client does not count.
+func TestHolder_OnlyTheClientsTimeCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		_ = b.Take(t.Context(), 100)
+		h := b.Holder(func() { t.Error("it was ended") })
+		go func() { _ = b.Take(t.Context(), 10); b.Give(10) }()
+		for range 10 {
+			h.Waits(100, 1000)
+			time.Sleep(grace / 10)
+			h.Moved(50)
+			if !h.Goes() {
+				return
+			}
+			time.Sleep(tooLong)
+		}
+		b.Give(100)
+	})
+}
+
 func TestForce_PassesAboveTheLimit(t *testing.T) {
 	b := New(10)
 	b.Force(15)
@@ -107,4 +171,27 @@ func TestForce_PassesAboveTheLimit(t *testing.T) {
 		t.Errorf("%d held", b.Held())
 	}
 	b.Give(15)
+}
+
+// Small ones come and go while thousands hold, and thousands wait.
+func BenchmarkForce_BesideManyWhoWait(bench *testing.B) {
+	b := New(4000)
+	for range 4000 {
+		b.Force(1)
+		b.Holder(func() {}).Waits(1, 1)
+	}
+	var wg sync.WaitGroup
+	for range 4000 {
+		wg.Go(func() {
+			if b.Take(bench.Context(), 1) == nil {
+				b.Give(1)
+			}
+		})
+	}
+	for bench.Loop() {
+		b.Force(1)
+		b.Give(1)
+	}
+	b.Give(4000)
+	wg.Wait()
 }

@@ -21,11 +21,15 @@ type Filed interface {
 }
 
 // SendRange writes a range straight from its file where that can be done, and by copies where not. An error, of the range or of the socket, leaves the connection
-// good for nothing but closing: some of the bytes may be out. Short is io.ErrUnexpectedEOF.
-func SendRange(to net.Conn, r Range) error {
+// good for nothing but closing: some of the bytes may be out. Short is io.ErrUnexpectedEOF. moved, if not nil, is told how many bytes the socket has taken, each time
+// that it takes some.
+func SendRange(to net.Conn, r Range, moved func(n int)) error {
+	if moved == nil {
+		moved = func(int) {}
+	}
 	if in, ok := r.(Filed); ok {
 		if f, position, ok := in.File(); ok {
-			done, err := Send(to, f, position, r.Len())
+			done, err := Send(to, f, position, r.Len(), moved)
 			if done && err == nil {
 				err = in.Intact()
 			}
@@ -35,6 +39,7 @@ func SendRange(to net.Conn, r Range) error {
 		}
 	}
 	n, err := r.WriteTo(to)
+	moved(int(n))
 	if err == nil && n != int64(r.Len()) {
 		return io.ErrUnexpectedEOF
 	}

@@ -52,8 +52,12 @@ func TestSendRange(t *testing.T) {
 				all, _ := io.ReadAll(far)
 				got <- all
 			}()
-			if err := SendRange(near, c.r); !errors.Is(err, c.err) {
+			moved := 0
+			if err := SendRange(near, c.r, func(n int) { moved += n }); !errors.Is(err, c.err) {
 				t.Errorf("%v, want %v", err, c.err)
+			}
+			if moved != len(c.bytes) {
+				t.Errorf("%d bytes are said to have moved, want %d", moved, len(c.bytes))
 			}
 			near.Close()
 			if all := <-got; !bytes.Equal(all, c.bytes) {

@@ -11,7 +11,7 @@ import (
 // Send sends n bytes of a file from a position to a socket without bringing them into this process. It reads at an explicit offset: the descriptor is shared by
 // every reader of its segment, and its own offset is nobody's. Short is io.ErrUnexpectedEOF: the file was truncated. The connection's write deadline bounds it. It
 // reports false, with nothing sent, for connections that are no plain TCP sockets.
-func Send(conn net.Conn, f *os.File, position int64, n int) (bool, error) {
+func Send(conn net.Conn, f *os.File, position int64, n int, moved func(n int)) (bool, error) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return false, nil
@@ -38,6 +38,7 @@ func Send(conn net.Conn, f *os.File, position int64, n int) (bool, error) {
 				return true
 			}
 			n -= sent
+			moved(sent)
 		}
 		return true
 	})

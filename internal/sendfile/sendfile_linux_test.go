@@ -64,10 +64,10 @@ func TestSend_TheRangeAndNothingElse(t *testing.T) {
 		all, _ := io.ReadAll(far)
 		got <- all
 	}()
-	if done, err := Send(near, f, from, n); !done || err != nil {
+	if done, err := Send(near, f, from, n, func(int) {}); !done || err != nil {
 		t.Fatalf("%v, %v", done, err)
 	}
-	if done, err := Send(near, f, 0, 0); !done || err != nil {
+	if done, err := Send(near, f, 0, 0, func(int) {}); !done || err != nil {
 		t.Errorf("nothing: %v, %v", done, err)
 	}
 	near.Close()
@@ -83,7 +83,7 @@ func TestSend_AFileThatIsTooShort(t *testing.T) {
 	f, _ := fileOf(t, 1000)
 	near, far := pair(t)
 	go func() { _, _ = io.Copy(io.Discard, far) }()
-	if done, err := Send(near, f, 500, 501); !done || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if done, err := Send(near, f, 500, 501, func(int) {}); !done || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v, %v", done, err)
 	}
 }
@@ -93,13 +93,13 @@ func TestSend_ItsDeadlineAndTheDeathOfTheReader(t *testing.T) {
 	near, far := pair(t)
 	_ = far.SetReadBuffer(64 << 10)
 	_ = near.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
-	if done, err := Send(near, f, 0, len(content)); !done || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if done, err := Send(near, f, 0, len(content), func(int) {}); !done || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("nobody reads: %v, %v", done, err)
 	}
 	near, far = pair(t)
 	_ = far.SetLinger(0)
 	far.Close()
-	if done, err := Send(near, f, 0, len(content)); !done || err == nil {
+	if done, err := Send(near, f, 0, len(content), func(int) {}); !done || err == nil {
 		t.Errorf("the reader is dead: %v, %v", done, err)
 	}
 }
@@ -110,7 +110,7 @@ func TestSend_OtherConnectionsAreLeftToTheCaller(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	if done, err := Send(a, f, 0, 100); done || err != nil {
+	if done, err := Send(a, f, 0, 100, func(int) {}); done || err != nil {
 		t.Errorf("%v, %v", done, err)
 	}
 }

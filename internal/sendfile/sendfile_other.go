@@ -8,4 +8,4 @@ import (
 )
 
 // Send reports false: large ranges are copied through memory here.
-func Send(net.Conn, *os.File, int64, int) (bool, error) { return false, nil }
+func Send(net.Conn, *os.File, int64, int, func(n int)) (bool, error) { return false, nil }
