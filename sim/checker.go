@@ -27,6 +27,10 @@ type ledger struct {
 	slots []slot
 	// start is up to where somebody has, or may have, deleted records.
 	start record.Offset
+	// deleted is how far that was before a forced election took it back: replicas that have not heard of it begin there.
+	deleted record.Offset
+	// tried is, for each broker, when its log failed last while it led: its start may have been about to move.
+	tried map[cluster.BrokerID]retention
 	// gone says that the metadata has deleted the partition: nothing is promised any more.
 	gone bool
 	// inFlight counts produce requests under way.
