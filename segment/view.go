@@ -44,7 +44,7 @@ func (v *View) find(offset record.Offset) int {
 // which is the high watermark for consumers and the log end for followers; at most max bytes, but the first batch even when it is
 // larger. A Slice lies in one segment file, so it may be shorter than what the log has. It is empty when nothing lies below limit.
 //
-// The first batch may begin below from; clients skip what they did not ask for. The bytes were CRC-checked since the log was opened.
+// The first batch may begin below from; clients skip what they did not ask for. The bytes were CRC-checked since the log was opened, or appended and their headers read back.
 // The caller releases the Slice. The errors are *OffsetError, *DamageError, ErrStaleView, or what the disk said.
 func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, error) {
 	if from < v.start || from > v.End() {
@@ -97,15 +97,21 @@ func (r *reader) locate() (position, length int64, next record.Offset, err error
 	}
 	w := s.walk(r.handle, int64(entry.position))
 	defer w.close()
+	w.chain.epochs = r.epochs
+	if entry.relative >= 0 {
+		w.chain.first = s.base + record.Offset(entry.relative) + 1
+	}
 	first, position, err := r.seek(w)
 	if err != nil || first.next > r.limit {
 		return 0, 0, 0, err
 	}
+	behind := w.chain
 	end, next, err := r.extend(w, position+first.size, first.next, position+r.max)
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	return position, end - position, next, s.verify(r.handle, int64(entry.position), end, r.epochs)
+	w.position, w.chain = position+first.size, behind
+	return position, end - position, next, s.check(w, int64(entry.position), end)
 }
 
 // seek steps to the batch that holds from.

@@ -49,6 +49,7 @@ type chain struct {
 	exact  bool          // later is wrong
 	known  bool          // the batch before is known, or there is none: only then can later be wrong
 	end    record.Offset // and ends here or earlier
+	first  record.Offset // and, if it is the first that is walked over and an index entry names it, exactly here; 0 for nobody knows
 
 	epoch  record.LeaderEpoch // of the batch before; the next has this one or a newer one
 	epochs epochHistory       // what is known of the epochs; offsets before its first are not
@@ -65,6 +66,8 @@ func (c *chain) refuse(base, next record.Offset, epoch record.LeaderEpoch) strin
 	switch {
 	case base < c.expect, c.exact && c.known && base != c.expect:
 		return fmt.Sprintf("batch begins at offset %d, expected %d", base, c.expect)
+	case c.first > 0 && next != c.first:
+		return fmt.Sprintf("batch ends at offset %d, by the index at %d", next, c.first)
 	case next > c.end:
 		return fmt.Sprintf("batch ends at offset %d, its segment at %d", next, c.end)
 	case epoch < c.epoch:
@@ -81,7 +84,7 @@ func (c *chain) refuse(base, next record.Offset, epoch record.LeaderEpoch) strin
 
 // note goes on behind a batch.
 func (c *chain) note(next record.Offset, epoch record.LeaderEpoch) {
-	c.expect, c.known, c.epoch = next, true, epoch
+	c.expect, c.known, c.epoch, c.first = next, true, epoch, 0
 }
 
 // windowBytes is how much a walk reads at once: many small batches, or one large one's header.
@@ -95,6 +98,7 @@ type walker struct {
 	path     string
 	position int64 // of the next batch
 	limit    int64
+	stride   int64 // size of the batch before, 0 for none
 	chain    chain
 
 	window *[windowBytes]byte
@@ -135,9 +139,15 @@ func (w *walker) next() (head, int64, error) {
 	if reason := w.chain.refuse(h.base, h.next, h.epoch); reason != "" {
 		return head{}, position, w.damage(reason)
 	}
-	w.position += h.size
+	w.position, w.stride = position+h.size, h.size
 	w.chain.note(h.next, h.epoch)
 	return h, position, nil
+}
+
+// atHand reports whether the next header is in the window, so that nothing is read for it.
+func (w *walker) atHand() bool {
+	at := w.position - w.start
+	return at >= 0 && at+record.HeaderSize <= int64(w.filled)
 }
 
 // header returns the bytes of the header at position, fewer at the limit.
@@ -145,7 +155,11 @@ func (w *walker) header() ([]byte, error) {
 	want := min(int64(record.HeaderSize), w.limit-w.position)
 	at := w.position - w.start
 	if at < 0 || at+want > int64(w.filled) {
-		n, err := readAt(w.r, w.window[:min(windowBytes, w.limit-w.position)], w.position)
+		ahead := int64(windowBytes)
+		if w.stride >= windowBytes {
+			ahead = record.HeaderSize // the batch after this one is as far away, probably
+		}
+		n, err := readAt(w.r, w.window[:min(ahead, w.limit-w.position)], w.position)
 		if err != nil {
 			return nil, err
 		}
