@@ -161,9 +161,10 @@ func (d *Driver) finishable(tp cluster.TopicPartition, p *cluster.Partition) boo
 	goes := func(b cluster.BrokerID) bool { return slices.Contains(p.Removing, b) }
 	then := p.Clone()
 	then.Replicas = slices.DeleteFunc(then.Replicas, goes)
-	then.ISR = slices.DeleteFunc(then.ISR, goes)
+	then.ISR, then.ELR = slices.DeleteFunc(then.ISR, goes), slices.DeleteFunc(then.ELR, goes)
 	then.Adding, then.Removing = nil, nil
-	if len(then.ISR) < len(p.ISR) && len(then.ISR) < d.img.MinISR(t, then) {
+	minISR := d.img.MinISR(t, then)
+	if len(then.ISR) < len(p.ISR) && len(then.ISR) < minISR || len(then.ELR) < len(p.ELR) && len(then.ISR)+len(then.ELR) < minISR {
 		return false
 	}
 	return !goes(p.Leader) || slices.ContainsFunc(then.ISR, d.candidate(tp, p))
