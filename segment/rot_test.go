@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -121,6 +122,27 @@ func TestCase22_AFileThatIsEmptiedIsMissed(t *testing.T) {
 				t.Errorf("%s, file %d of the log: opened with %v, the log ends at %d", name, sealed, err, l.End())
 			}
 		}
+	}
+}
+
+// Records that were deleted may be the newest that a file holds: the log starts at its end, in the middle of the file. When that file loses its end the log is refused, and verify
+// says why.
+func TestCase22_VerifyMissesWhatRecoveryMisses(t *testing.T) {
+	fs := newTestFS(t)
+	l, _ := mustOpen(t, fs, testConfig())
+	add(t, l, 3, 2, 100, 1)
+	check(t, l.Flush())
+	check(t, l.MoveStart(l.End()))
+	disk := fs.CrashClone()
+	l.Abandon()
+	check(t, editFile(disk, filepath.Join(testDir, fileName(0, logSuffix)), func([]byte) []byte { return nil }))
+	if _, _, err := Open(disk.CrashClone(), testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("opened with %v", err)
+	}
+	findings, err := Verify(disk, testDir)
+	check(t, err)
+	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Kind == KindDamage }) {
+		t.Errorf("verify finds %+v", findings)
 	}
 }
 
