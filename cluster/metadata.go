@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/moldau-log/moldau/record"
@@ -41,6 +42,26 @@ type Partition struct {
 	LastLeader BrokerID
 	// UncleanLast says that the present leader epoch began with an unclean election.
 	UncleanLast bool
+	// Returned are members of ISR and ELR whose brokers have registered anew since a leader has last seen that they are complete, with what their logs had then;
+	// sorted by broker. Under a leader none of them is in the ISR. Their disks are believed, but compared before one of them leads (ADR 6).
+	Returned []Returned
+}
+
+// Returned is a replica whose broker has begun a new life.
+type Returned struct {
+	Broker BrokerID
+	Log    LogPosition
+}
+
+// LogPosition is how far a log goes. Of two logs of one partition the one with the higher position has everything committed that the other has.
+type LogPosition struct {
+	LastEpoch record.LeaderEpoch // of the last record; record.NoEpoch without one
+	LogEnd    record.Offset
+}
+
+// Compare orders positions.
+func (p LogPosition) Compare(o LogPosition) int {
+	return cmp.Or(cmp.Compare(p.LastEpoch, o.LastEpoch), cmp.Compare(p.LogEnd, o.LogEnd))
 }
 
 // HasReplica reports whether b is assigned.
@@ -51,6 +72,16 @@ func (p *Partition) InISR(b BrokerID) bool { return slices.Contains(p.ISR, b) }
 
 // InELR reports whether b is an eligible leader replica.
 func (p *Partition) InELR(b BrokerID) bool { return slices.Contains(p.ELR, b) }
+
+// HasReturned returns what the log of b had when its broker registered anew, if no leader has seen since that it is complete.
+func (p *Partition) HasReturned(b BrokerID) (LogPosition, bool) {
+	for _, r := range p.Returned {
+		if r.Broker == b {
+			return r.Log, true
+		}
+	}
+	return LogPosition{}, false
+}
 
 // Directory returns the data directory that holds b's copy, zero when unknown.
 func (p *Partition) Directory(b BrokerID) DirectoryID {
@@ -69,6 +100,7 @@ func (p *Partition) Clone() *Partition {
 	c.Removing = slices.Clone(p.Removing)
 	c.ISR = slices.Clone(p.ISR)
 	c.ELR = slices.Clone(p.ELR)
+	c.Returned = slices.Clone(p.Returned)
 	return &c
 }
 

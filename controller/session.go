@@ -82,6 +82,7 @@ func (s *Session) Register(ctx context.Context, registration cluster.RegisterBro
 	case <-s.c.ctx.Done():
 		return cluster.NoBrokerEpoch, ErrClosed
 	}
+	registration = atLevel(s.c.Image().FeatureLevel(), registration)
 	start := s.c.ports.Now()
 	for {
 		changed := s.c.leaderChanged()
@@ -101,6 +102,14 @@ func (s *Session) Register(ctx context.Context, registration cluster.RegisterBro
 			return cluster.NoBrokerEpoch, fmt.Errorf("controller: register broker %d: %w", s.c.cfg.Broker, errors.Join(ErrClosed, err))
 		}
 	}
+}
+
+// atLevel leaves out of a registration what brokers of an older version would not understand, as long as there may be some.
+func atLevel(level int32, c cluster.RegisterBroker) cluster.RegisterBroker {
+	if level < cluster.LevelLogs {
+		c.Logs, c.LogsTold = nil, false
+	}
+	return c
 }
 
 // temporary says that the same registration may be accepted later.

@@ -213,6 +213,8 @@ type LoadReport struct {
 	Rotten []cluster.TopicPartition
 	// Missing replicas were in this data directory, and are not any more. They stay offline until they can be copied anew.
 	Missing []cluster.TopicPartition
+	// Logs are how far the logs go that were opened.
+	Logs []cluster.ReplicaLog
 	// Unclean counts logs that were not closed cleanly.
 	Unclean int
 	// Strange lists directories that are not partition directories or belong to another cluster.

@@ -52,6 +52,10 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 	m.each(len(opened), func(i int) { m.adopt(opened[i]) }) // which may read up to a snapshot's distance of log
 	for _, o := range opened {
 		report.add(o)
+		if r, ok := m.Get(o.tp); ok && o.log != nil {
+			at := r.lastStatus()
+			report.Logs = append(report.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
+		}
 	}
 	for _, at := range missing {
 		m.adopt(opening{place: at, err: ErrMissing})

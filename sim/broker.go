@@ -165,11 +165,15 @@ func (b *broker) register() {
 	attempt, life := b.attempt, b.life
 	cmd := cluster.RegisterBroker{
 		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: b.incarnation(), MinLevel: 1, MaxLevel: 1},
-		PreviousEpoch: b.previous.Epoch, PreviousStarts: b.previous.Starts, Damaged: slices.Clone(b.suspect),
+		PreviousEpoch: b.previous.Epoch, PreviousStarts: b.previous.Starts, Damaged: slices.Clone(b.suspect), LogsTold: true,
+	}
+	for _, r := range b.parts {
+		cmd.Logs = append(cmd.Logs, cluster.ReplicaLog{Partition: r.tp, Log: r.at.Position()})
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
 		// This life goes on: there was no stop that a marker could speak of, and what has been copied since is complete.
 		cmd.PreviousEpoch, cmd.PreviousStarts, cmd.Damaged = cluster.NoBrokerEpoch, nil, slices.Concat(b.damaged, b.lost)
+		cmd.Logs, cmd.LogsTold = nil, false
 	}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.propose(cmd, func(res cluster.Result, failed bool) {

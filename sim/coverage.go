@@ -49,6 +49,7 @@ type Coverage struct {
 	BitFlips     int
 	FlipsBehind  int // of them in what a follower has still to copy
 	LostSegments int
+	LostEnds     int
 	// LostDirectories were moved away; MissingReplicas is how often a start has missed one.
 	LostDirectories   int
 	MissingReplicas   int

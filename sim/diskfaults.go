@@ -22,6 +22,7 @@ func diskFaults() []faultKind {
 		{name: "bit-flip", do: (*World).bitFlip},
 		{name: "bit-flip-beside", do: (*World).bitFlipBeside},
 		{name: "lost-segment", rare: true, do: (*World).loseSegment},
+		{name: "lost-end", do: (*World).loseEnd},
 		{name: "lost-directory", rare: true, do: (*World).loseDirectory},
 		{name: "empty-disk", rare: true, do: (*World).emptyDisk},
 		{name: "old-disk", do: (*World).oldDisk},
@@ -214,6 +215,29 @@ func (w *World) loseSegment(b *broker) {
 	})
 }
 
+// loseEnd takes the newest bytes of the logs away, which were flushed, as if they had never been written: nothing on that disk tells of it. Mostly everybody else is
+// down, too, and nobody knows who has everything (case 60).
+func (w *World) loseEnd(b *broker) {
+	if !w.mayTake(b) {
+		return
+	}
+	w.whileDown(b, func() {
+		if w.chance(600) {
+			w.powerCutOfAll()
+		}
+		w.spoil(b, false)
+		for _, path := range newestFiles(b.disk.files(".log")) {
+			info, err := b.disk.mem.Stat(path)
+			if err != nil || info.Size == 0 {
+				continue
+			}
+			w.cov.LostEnds++
+			w.note("lost end of "+filepath.Base(path), info.Size)
+			w.check.must(b.disk.mem.Shorten(path, max(0, info.Size-1-w.rng.Int64N(1<<w.rng.IntN(13)))))
+		}
+	})
+}
+
 // loseDirectory moves the directory of a replica away (case 40).
 func (w *World) loseDirectory(b *broker) {
 	if !w.mayTake(b) {
@@ -362,6 +386,7 @@ func diskFloors() []floor {
 		{"flipped bits", func(c *Coverage) int { return c.BitFlips }, 30},
 		{"flipped bits that followers have still to copy", func(c *Coverage) int { return c.FlipsBehind }, 5},
 		{"lost segments", func(c *Coverage) int { return c.LostSegments }, 3},
+		{"lost ends of logs", func(c *Coverage) int { return c.LostEnds }, 10},
 		{"lost directories", func(c *Coverage) int { return c.LostDirectories }, 3},
 		{"starts that missed a replica", func(c *Coverage) int { return c.MissingReplicas }, 5},
 		{"empty disks", func(c *Coverage) int { return c.EmptyDisks }, 3},

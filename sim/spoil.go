@@ -123,7 +123,7 @@ func (w *World) unwhole(b *broker) string {
 	}
 	image := w.meta.state.Image()
 	for _, tp := range w.partitions {
-		if p, ok := image.Partition(tp); ok && p.HasReplica(b.id) && (!p.InISR(b.id) || b.replica(tp) == nil) {
+		if p, ok := image.Partition(tp); ok && p.HasReplica(b.id) && (!p.InISR(b.id) || p.Leader == cluster.NoBroker || b.replica(tp) == nil) {
 			return fmt.Sprintf("of %s the ISR is %v, the ELR %v: %s", w.named(tp), p.ISR, p.ELR, w.replicas(tp, p))
 		}
 	}

@@ -100,6 +100,16 @@ func (s *script) register(a args, id cluster.BrokerID) cluster.Command {
 	for _, run := range split(a["starts"], ",") {
 		c.PreviousStarts = append(c.PreviousStarts, uid(run))
 	}
+	c.LogsTold = a.has("logs")
+	for _, log := range split(a["logs"], ",") { // t-0:2/100 is a log of t-0 that ends at 100 with a record of epoch 2
+		tp, at, _ := strings.Cut(log, ":")
+		var l cluster.ReplicaLog
+		l.Partition = s.partitions(tp)[0]
+		if _, err := fmt.Sscanf(at, "%d/%d", &l.Log.LastEpoch, &l.Log.LogEnd); err != nil {
+			panic(err)
+		}
+		c.Logs = append(c.Logs, l)
+	}
 	if a.has("cluster") {
 		c.Cluster = uid(a["cluster"])
 	}
@@ -368,6 +378,9 @@ func printPartition(p *cluster.Partition) string {
 	out := fmt.Sprintf("leader %d epoch %d/%d replicas %v isr %v", p.Leader, p.LeaderEpoch, p.PartitionEpoch, p.Replicas, p.ISR)
 	if len(p.ELR) > 0 {
 		out += fmt.Sprintf(" elr %v", p.ELR)
+	}
+	for _, r := range p.Returned {
+		out += fmt.Sprintf(" %d back with %d/%d", r.Broker, r.Log.LastEpoch, r.Log.LogEnd)
 	}
 	if len(p.Adding)+len(p.Removing) > 0 {
 		out += fmt.Sprintf(" adding %v removing %v", p.Adding, p.Removing)
