@@ -188,6 +188,21 @@ func TestBytesOfReturnedReplicasArePinned(t *testing.T) {
 	}
 }
 
+// A registration tells of every replica: with ten thousand of them it stays far below what one proposal may have (16 MiB).
+func TestARegistrationOfTenThousandReplicasIsSmall(t *testing.T) {
+	c := cluster.RegisterBroker{LogsTold: true}
+	for n := range int32(10_000) {
+		c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: cluster.TopicPartition{Topic: uid(byte(n)), Partition: n}, Log: cluster.LogPosition{LastEpoch: 1 << 20, LogEnd: 1 << 40}})
+	}
+	b, err := EncodeCommand(c)
+	if err != nil || len(b) > 512<<10 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if got, err := DecodeCommand(b); err != nil || len(got.(cluster.RegisterBroker).Logs) != 10_000 {
+		t.Errorf("decoded with %v", err)
+	}
+}
+
 func FuzzDecodeCommand(f *testing.F) {
 	for _, cmd := range commands() {
 		b, err := EncodeCommand(cmd)
