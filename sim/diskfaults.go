@@ -22,13 +22,17 @@ func diskFaults() []faultKind {
 		{name: "bit-flip", do: (*World).bitFlip},
 		{name: "bit-flip-beside", do: (*World).bitFlipBeside},
 		{name: "lost-segment", rare: true, do: (*World).loseSegment},
-		{name: "lost-end", do: (*World).loseEnd},
 		{name: "lost-directory", rare: true, do: (*World).loseDirectory},
 		{name: "empty-disk", rare: true, do: (*World).emptyDisk},
 		{name: "old-disk", do: (*World).oldDisk},
 		{name: "swapped-disks", rare: true, do: (*World).swapDisks},
 		{name: "bit-flip-behind", do: func(w *World, _ *broker) { w.flipBehind() }},
 	}
+}
+
+// endFaults take what nothing on the disk tells of.
+func endFaults() []faultKind {
+	return []faultKind{{name: "lost-end", apart: true, do: (*World).loseEnd}}
 }
 
 // diskRules are calls that may fail: of the log itself, of what is kept beside it, and of the directory.
@@ -386,7 +390,7 @@ func diskFloors() []floor {
 		{"flipped bits", func(c *Coverage) int { return c.BitFlips }, 30},
 		{"flipped bits that followers have still to copy", func(c *Coverage) int { return c.FlipsBehind }, 5},
 		{"lost segments", func(c *Coverage) int { return c.LostSegments }, 3},
-		{"lost ends of logs", func(c *Coverage) int { return c.LostEnds }, 10},
+		{"lost ends of logs", func(c *Coverage) int { return c.LostEnds }, 5},
 		{"lost directories", func(c *Coverage) int { return c.LostDirectories }, 3},
 		{"starts that missed a replica", func(c *Coverage) int { return c.MissingReplicas }, 5},
 		{"empty disks", func(c *Coverage) int { return c.EmptyDisks }, 3},
