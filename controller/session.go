@@ -49,6 +49,7 @@ type Session struct {
 
 	mu       sync.Mutex // guards the rest
 	offline  []cluster.TopicPartition
+	online   []cluster.TopicPartition // none of them is in offline
 	refusing []cluster.BrokerID
 	draining bool
 	drained  chan struct{} // closed when the broker may shut down
@@ -124,11 +125,23 @@ func temporary(code cluster.Code) bool {
 // ReportOffline tells the controller, with the next heartbeat, that the log of a partition failed here.
 func (s *Session) ReportOffline(tp cluster.TopicPartition) {
 	s.mu.Lock()
-	if !slices.Contains(s.offline, tp) {
-		s.offline = append(s.offline, tp)
-	}
+	s.online = without(s.online, tp)
+	s.offline = append(without(s.offline, tp), tp)
 	s.mu.Unlock()
 	s.beatSoon()
+}
+
+// ReportOnline takes ReportOffline back, with the next heartbeat: the replica was begun anew, and works.
+func (s *Session) ReportOnline(tp cluster.TopicPartition) {
+	s.mu.Lock()
+	s.offline = without(s.offline, tp)
+	s.online = append(without(s.online, tp), tp)
+	s.mu.Unlock()
+	s.beatSoon()
+}
+
+func without(list []cluster.TopicPartition, tp cluster.TopicPartition) []cluster.TopicPartition {
+	return slices.DeleteFunc(list, func(t cluster.TopicPartition) bool { return t == tp })
 }
 
 // ReportRefusing tells the controller, with the next heartbeat, that a broker's peer port refused connections twice, at least 100 ms apart.
@@ -227,9 +240,9 @@ func (s *Session) request() HeartbeatRequest {
 	defer s.mu.Unlock()
 	request := HeartbeatRequest{
 		Broker: s.c.cfg.Broker, Epoch: s.Epoch(), Applied: s.handled(),
-		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing,
+		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing, Online: s.online,
 	}
-	s.offline, s.refusing = nil, nil
+	s.offline, s.refusing, s.online = nil, nil, nil
 	return request
 }
 
@@ -237,9 +250,15 @@ func (s *Session) request() HeartbeatRequest {
 func (s *Session) restore(request HeartbeatRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	told := slices.Concat(s.offline, s.online) // since then
 	for _, tp := range request.Offline {
-		if !slices.Contains(s.offline, tp) {
+		if !slices.Contains(told, tp) {
 			s.offline = append(s.offline, tp)
+		}
+	}
+	for _, tp := range request.Online {
+		if !slices.Contains(told, tp) {
+			s.online = append(s.online, tp)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 			at := r.lastStatus()
 			report.Logs = append(report.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
 		}
+		m.awaitRoom(o)
 	}
 	for _, at := range missing {
 		m.adopt(opening{place: at, err: ErrMissing})
@@ -190,12 +191,18 @@ type opening struct {
 
 // open opens or creates one log.
 func (m *Manager) open(at place) opening {
-	o := opening{place: at}
-	o.log, o.report, o.err = segment.Open(m.options.FS, at.dir, at.identity, segment.DefaultConfig())
+	o := m.openAgain(at)
 	if o.err != nil {
 		m.options.Log.Error("log not opened", slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Any("error", o.err))
 	}
-	if o.report.Doubtful {
+	return o
+}
+
+// openAgain is open without a word about what is wrong with the disk.
+func (m *Manager) openAgain(at place) opening {
+	o := opening{place: at}
+	o.log, o.report, o.err = segment.Open(m.options.FS, at.dir, at.identity, segment.DefaultConfig())
+	if o.report.Doubtful && o.log != nil {
 		m.options.Log.Error("records may be missing at the end of a log: it was damaged, or written without flushes and not closed; other replicas may have them",
 			slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Int64("log_end", int64(o.log.End())),
 			slog.Int64("cut_bytes", o.report.Truncated), slog.Bool("relaxed", o.report.Relaxed))
@@ -205,7 +212,7 @@ func (m *Manager) open(at place) opening {
 
 // adopt makes a runner of an opened log.
 func (m *Manager) adopt(o opening) *Runner {
-	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, lost: errors.Is(o.err, ErrMissing), wake: make(chan struct{}, 1)}
+	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, lost: errors.Is(o.err, ErrMissing), noRoom: segment.Full(o.err), wake: make(chan struct{}, 1)}
 	r.reader.lease, r.reader.log, r.reader.damage = m.leased, o.log, r.damaged
 	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
 	if o.log != nil {

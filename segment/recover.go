@@ -451,7 +451,7 @@ func (o *opener) settle() error {
 		l.epochsSum = crc32.Checksum(epochHistory{}.encode(), castagnoli())
 	}
 	err := l.writeMeta(false, noTruncation)
-	if full(err) && o.meta.truncating < 0 {
+	if Full(err) && o.meta.truncating < 0 {
 		l.metaDue = true // the log.meta that is there stays right, so a full disk keeps no log from starting
 		return nil
 	}

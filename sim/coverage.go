@@ -58,6 +58,7 @@ type Coverage struct {
 	SwappedDisks      int
 	RefusedStarts     int // of a broker that does not start with the disk it has
 	DamagedLogs       int // that were found so at opening
+	RoomFound         int // replicas that a full disk had kept from being opened, and that were opened later
 	DoubtfulEnds      int // of logs that were cut at opening and do not look torn
 	ProducerSnapshots int // of replicas that run
 	CorruptAnswers    int // reads that were refused for damage

@@ -181,7 +181,7 @@ func (r *rig) beat(id string, args map[string]string) {
 		in.Applied = uint64(broker(v))
 	}
 	_, in.WantDrain = args["drain"]
-	in.Offline = r.partitions(args["offline"])
+	in.Offline, in.Online = r.partitions(args["offline"]), r.partitions(args["online"])
 	for _, w := range split(args["refusing"]) {
 		in.Refusing = append(in.Refusing, broker(w))
 	}
