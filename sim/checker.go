@@ -240,7 +240,7 @@ func (c *checker) partitionChanged(l *ledger, old, now *cluster.Partition) {
 	c.w.note("partition", c.w.key(l.tp), int64(now.Leader), int64(now.LeaderEpoch), int64(now.PartitionEpoch), int64(len(now.ISR)), int64(len(now.ELR)))
 }
 
-// reassigned looks at what a reassignment does: it never makes an ISR smaller than min.insync.replicas by its own doing (case 53).
+// reassigned looks at what a reassignment does: it never leaves fewer in sync, or complete, than min.insync.replicas by its own doing (case 53).
 func (c *checker) reassigned(image *cluster.Image, change cluster.Change[cluster.TopicPartition, *cluster.Partition], cmd cluster.Command) {
 	old, now := change.Old, change.New
 	switch cmd.(type) {
@@ -256,5 +256,7 @@ func (c *checker) reassigned(image *cluster.Image, change cluster.Change[cluster
 	topic, _ := image.Topic(change.Key.Topic)
 	if min := image.MinISR(topic, now); len(now.ISR) < min && len(now.ISR) < len(old.ISR) {
 		c.fail("I1: a reassignment takes the ISR of %s from %v to %v, below min.insync.replicas %d", c.w.named(change.Key), old.ISR, now.ISR, min)
+	} else if left := len(now.ISR) + len(now.ELR); left < min && left < len(old.ISR)+len(old.ELR) {
+		c.fail("I1: a reassignment takes the complete replicas of %s from %v and %v to %v and %v, below min.insync.replicas %d", c.w.named(change.Key), old.ISR, old.ELR, now.ISR, now.ELR, min)
 	}
 }
