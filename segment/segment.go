@@ -83,12 +83,12 @@ func (s *segment) matches(h vfs.File, e offsetEntry) bool {
 	return err == nil && b.next-1 == s.base+record.Offset(e.relative)
 }
 
-// check proves a range of whole batches, of which a walk has come past the first ones. What was appended is known to be good as it was written: only its headers are
+// check proves a range of whole batches that fits to what was there before, and of which a walk has come past the first ones. What was appended is known to be good as it was written: only its headers are
 // read back, once, because nobody else can tell that an offset or a leader epoch has rotted. Those that the walk has at hand are looked at each time, for nothing.
-func (s *segment) check(w *walker, from, to int64) error {
+func (s *segment) check(w *walker, fit chain, from, to int64) error {
 	verified, readBack := s.file.checked(from, to)
 	if !verified {
-		return s.verify(w.r, from, to, w.chain.epochs)
+		return s.verify(w.r, from, to, fit)
 	}
 	if planted.On(planted.ReadUnchecked) {
 		return nil
@@ -114,14 +114,12 @@ func (s *segment) check(w *walker, from, to int64) error {
 
 // verify checks the CRCs of a range of whole batches unless that was done before. Base offsets and leader epochs lie outside the CRC, so it
 // also checks that they rise, that they leave room for what follows the range, and that the epochs are those of the history.
-func (s *segment) verify(h io.ReaderAt, from, to int64, epochs epochHistory) error {
+func (s *segment) verify(h io.ReaderAt, from, to int64, fit chain) error {
 	if verified, _ := s.file.checked(from, to); verified || planted.On(planted.ReadUnchecked) {
 		return nil
 	}
 	w := s.walk(h, to)
 	defer w.close()
-	fit := s.chain(from)
-	fit.epochs = epochs
 	if err := verify(h, s.file.path, from, to, fit, func(b record.Batch, _ int64) { w.chain.note(b.NextOffset(), b.LeaderEpoch()) }); err != nil {
 		return err
 	}

@@ -102,9 +102,10 @@ func (q search) in(s *segment, ts int64) (record.Offset, int64, bool, error) {
 	if err != nil {
 		return 0, 0, false, err
 	}
-	w := s.walk(h, int64(entry.position))
+	w := s.walkFrom(h, entry, q.epochs)
 	defer w.close()
 	for {
+		fit := w.chain
 		b, position, err := w.next()
 		if errors.Is(err, io.EOF) || err == nil && b.base >= q.limit {
 			return 0, 0, false, nil
@@ -115,7 +116,7 @@ func (q search) in(s *segment, ts int64) (record.Offset, int64, bool, error) {
 		if b.next <= q.start || !q.want(b.maxTimestamp) {
 			continue
 		}
-		if r, ok, err := q.inBatch(s, h, position, b.size); ok || err != nil {
+		if r, ok, err := q.inBatch(s, h, position, b.size, fit); ok || err != nil {
 			return r.offset, r.timestamp, ok, err
 		}
 	}
@@ -137,7 +138,7 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := s.walk(h, int64(entry.position))
+	w := s.walkFrom(h, entry, q.epochs)
 	defer w.close()
 	for {
 		b, _, err := w.next()
@@ -155,8 +156,8 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 }
 
 // inBatch looks at the records of one batch.
-func (q search) inBatch(s *segment, h vfs.File, position, size int64) (at instant, found bool, err error) {
-	if err := s.verify(h, position, position+size, q.epochs); err != nil {
+func (q search) inBatch(s *segment, h vfs.File, position, size int64, fit chain) (at instant, found bool, err error) {
+	if err := s.verify(h, position, position+size, fit); err != nil {
 		return instant{}, false, err
 	}
 	b := make([]byte, size)

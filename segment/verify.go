@@ -111,7 +111,7 @@ func (v *verifier) segment(base record.Offset, i int, last bool) error {
 	var positions []int64
 	whole := true
 	for at := int64(0); at < size; {
-		fit := chain{expect: base, exact: !v.meta.gaps, known: at == 0, end: math.MaxInt64, epoch: v.epochs.last(), epochs: v.recorded, trails: true}
+		fit := chain{expect: base, exact: !v.meta.gaps, known: at == 0, end: math.MaxInt64, epoch: v.epochs.last(), epochs: v.recorded, settled: v.meta.recoveryPoint}
 		if len(heads) > 0 {
 			fit.expect = heads[len(heads)-1].next
 		}

@@ -78,6 +78,23 @@ func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, er
 	return Slice{file: s.file, handle: h, position: position, length: int(length), next: next}, nil
 }
 
+// IsDamaged looks again at where a read has found damage: at the batch that holds an offset, and at the one before, which says where that begins.
+func (v *View) IsDamaged(at record.Offset) bool {
+	for _, from := range []record.Offset{at, at - 1} {
+		if from < v.start || from >= v.End() {
+			continue
+		}
+		s, err := v.Read(from, 1, v.End())
+		if errors.Is(err, ErrDamaged) {
+			return true
+		}
+		if err == nil {
+			s.Release()
+		}
+	}
+	return false
+}
+
 // reader finds the bytes for one Read.
 type reader struct {
 	segment     *segment
@@ -95,12 +112,9 @@ func (r *reader) locate() (position, length int64, next record.Offset, err error
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	w := s.walk(r.handle, int64(entry.position))
+	w := s.walkFrom(r.handle, entry, r.epochs)
 	defer w.close()
-	w.chain.epochs = r.epochs
-	if entry.relative >= 0 {
-		w.chain.first = s.base + record.Offset(entry.relative) + 1
-	}
+	fit := w.chain
 	first, position, err := r.seek(w)
 	if err != nil || first.next > r.limit {
 		return 0, 0, 0, err
@@ -111,7 +125,7 @@ func (r *reader) locate() (position, length int64, next record.Offset, err error
 		return 0, 0, 0, err
 	}
 	w.position, w.chain = position+first.size, behind
-	return position, end - position, next, s.check(w, int64(entry.position), end)
+	return position, end - position, next, s.check(w, fit, int64(entry.position), end)
 }
 
 // seek steps to the batch that holds from.
@@ -165,6 +179,6 @@ func (r *reader) leap(w *walker, end, byteLimit int64) int64 {
 		return end
 	}
 	w.position = int64(entries[n-1].position)
-	w.chain = s.chain(w.position)
+	w.chain = s.chainFrom(entries[n-1], r.epochs)
 	return w.position
 }
