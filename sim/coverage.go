@@ -55,6 +55,7 @@ type Coverage struct {
 	MissingReplicas   int
 	EmptyDisks        int
 	OldDisks          int
+	OldCopies         int // of a running broker's disk
 	SwappedDisks      int
 	RefusedStarts     int // of a broker that does not start with the disk it has
 	DamagedLogs       int // that were found so at opening

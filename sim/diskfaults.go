@@ -32,7 +32,7 @@ func diskFaults() []faultKind {
 
 // endFaults take what nothing on the disk tells of.
 func endFaults() []faultKind {
-	return []faultKind{{name: "lost-end", apart: true, do: (*World).loseEnd}}
+	return []faultKind{{name: "lost-end", apart: true, do: (*World).loseEnd}, {name: "old-copy", apart: true, do: (*World).oldCopy}}
 }
 
 // diskRules are calls that may fail: of the log itself, of what is kept beside it, and of the directory.
@@ -305,6 +305,37 @@ func (w *World) putBack(b *broker) {
 	})
 }
 
+// oldCopy takes a copy of the disk under a running broker, as a volume snapshot does, and puts it back a while later. Without a clean-stop marker it passes for the disk after a crash, so
+// that only what the others have tells that it is old (case 60).
+func (w *World) oldCopy(b *broker) {
+	if !b.up || b.epoch == cluster.NoBrokerEpoch || b.disk.swapped != nil {
+		return
+	}
+	copied, dir := b.disk.mem.CrashClone(), b.dir
+	w.after(w.between(200*time.Millisecond, 3*time.Second), func() { w.putCopyBack(b, copied, dir, 8) })
+}
+
+// putCopyBack waits until that may be done.
+func (w *World) putCopyBack(b *broker, copied *vfs.Mem, dir cluster.DirectoryID, tries int) {
+	switch {
+	case !w.faults || tries == 0 || b.dir != dir:
+		return
+	case !w.mayTake(b):
+		w.after(250*time.Millisecond, func() { w.putCopyBack(b, copied, dir, tries-1) })
+		return
+	}
+	w.whileDown(b, func() {
+		if w.chance(600) {
+			w.powerCutOfAll()
+		}
+		w.spoil(b, false)
+		w.spoilt.mended = true
+		w.cov.OldCopies++
+		w.note("old copy", int64(b.id))
+		b.disk.mem = copied
+	})
+}
+
 // swapDisks puts the disks of two brokers into each other's machines: neither may start with it (case 44). Later somebody sees it.
 func (w *World) swapDisks(b *broker) {
 	o := w.brokers[w.rng.IntN(len(w.brokers))]
@@ -395,6 +426,7 @@ func diskFloors() []floor {
 		{"starts that missed a replica", func(c *Coverage) int { return c.MissingReplicas }, 5},
 		{"empty disks", func(c *Coverage) int { return c.EmptyDisks }, 3},
 		{"old disks", func(c *Coverage) int { return c.OldDisks }, 2},
+		{"old copies of running brokers' disks", func(c *Coverage) int { return c.OldCopies }, 5},
 		{"swapped disks", func(c *Coverage) int { return c.SwappedDisks }, 5},
 		{"starts that were refused", func(c *Coverage) int { return c.RefusedStarts }, 20},
 		{"logs found damaged", func(c *Coverage) int { return c.DamagedLogs }, 20},
