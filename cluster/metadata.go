@@ -53,15 +53,10 @@ type Returned struct {
 	Log    LogPosition
 }
 
-// LogPosition is how far a log goes. Of two logs of one partition the one with the higher position has everything committed that the other has.
+// LogPosition is how far a log goes.
 type LogPosition struct {
-	LastEpoch record.LeaderEpoch // of the last record; record.NoEpoch without one
-	LogEnd    record.Offset
-}
-
-// Compare orders positions.
-func (p LogPosition) Compare(o LogPosition) int {
-	return cmp.Or(cmp.Compare(p.LastEpoch, o.LastEpoch), cmp.Compare(p.LogEnd, o.LogEnd))
+	LastEpoch        record.LeaderEpoch // of the last record; record.NoEpoch without one
+	LogStart, LogEnd record.Offset
 }
 
 // HasReplica reports whether b is assigned.
@@ -81,6 +76,27 @@ func (p *Partition) HasReturned(b BrokerID) (LogPosition, bool) {
 		}
 	}
 	return LogPosition{}, false
+}
+
+// DeletedTo is up to where the logs that have returned have deleted records. Only committed records are deleted, so a log that ends below lacks some.
+func (p *Partition) DeletedTo() record.Offset {
+	to := record.Offset(0)
+	for _, r := range p.Returned {
+		to = max(to, r.Log.LogStart)
+	}
+	return to
+}
+
+// CompareLogs orders logs by what they have: of two that reach what was deleted elsewhere, the one with records of a newer leader epoch, or with more of the same, has everything committed
+// that the other has.
+func (p *Partition) CompareLogs(a, b LogPosition) int {
+	reaches := func(l LogPosition) int {
+		if l.LogEnd < p.DeletedTo() {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(reaches(a), reaches(b)), cmp.Compare(a.LastEpoch, b.LastEpoch), cmp.Compare(a.LogEnd, b.LogEnd))
 }
 
 // Directory returns the data directory that holds b's copy, zero when unknown.

@@ -29,7 +29,7 @@ func (r *Runner) Status() Status {
 
 // Position is how far the log goes.
 func (s *Status) Position() cluster.LogPosition {
-	return cluster.LogPosition{LastEpoch: s.LastEpoch, LogEnd: s.LogEnd}
+	return cluster.LogPosition{LastEpoch: s.LastEpoch, LogStart: s.LogStart, LogEnd: s.LogEnd}
 }
 
 // lastStatus is what the view tells.

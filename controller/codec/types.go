@@ -160,11 +160,11 @@ func (d *decoder) replicaLog(m *metadatav1.ReplicaLog) cluster.ReplicaLog {
 }
 
 func positionToProto(p cluster.LogPosition) *metadatav1.LogPosition {
-	return &metadatav1.LogPosition{LastEpoch: int32(p.LastEpoch), LogEnd: int64(p.LogEnd)}
+	return &metadatav1.LogPosition{LastEpoch: int32(p.LastEpoch), LogEnd: int64(p.LogEnd), LogStart: int64(p.LogStart)}
 }
 
 func position(m *metadatav1.LogPosition) cluster.LogPosition {
-	return cluster.LogPosition{LastEpoch: record.LeaderEpoch(m.GetLastEpoch()), LogEnd: record.Offset(m.GetLogEnd())}
+	return cluster.LogPosition{LastEpoch: record.LeaderEpoch(m.GetLastEpoch()), LogEnd: record.Offset(m.GetLogEnd()), LogStart: record.Offset(m.GetLogStart())}
 }
 
 func shardToProto(s cluster.Shard) *metadatav1.Shard {

@@ -80,22 +80,22 @@ func firstComplete(p *cluster.Partition, may func(cluster.BrokerID) bool) Electi
 	return Election{cluster.NoBroker, KindNone}
 }
 
-// longest is how far the longest log goes among those of the returned that count.
+// longest finds the log that has most among those of the returned that count; there is one that ends at 0 at least.
 func longest(p *cluster.Partition, counts func(cluster.BrokerID) bool) cluster.LogPosition {
 	most := cluster.LogPosition{LastEpoch: record.NoEpoch}
 	for _, r := range p.Returned {
-		if counts(r.Broker) && r.Log.Compare(most) > 0 {
+		if counts(r.Broker) && p.CompareLogs(r.Log, most) > 0 {
 			most = r.Log
 		}
 	}
 	return most
 }
 
-// fullest chooses one of the returned whose log goes that far.
+// fullest chooses one of the returned whose log has as much, unless that is known to lack something.
 func fullest(p *cluster.Partition, eligible func(cluster.BrokerID) bool, most cluster.LogPosition) Election {
 	return firstComplete(p, func(b cluster.BrokerID) bool {
 		log, back := p.HasReturned(b)
-		return back && eligible(b) && log.Compare(most) >= 0
+		return back && eligible(b) && log.LogEnd >= p.DeletedTo() && p.CompareLogs(log, most) >= 0
 	})
 }
 

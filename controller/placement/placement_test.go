@@ -219,13 +219,17 @@ func TestCase60_ElectComparesWhoHasRestarted(t *testing.T) {
 		alive      []cluster.BrokerID
 		soon, late Election
 	}{
-		"one stayed up":           {[]cluster.Returned{back(1, 5, 90), back(3, 5, 90)}, []cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
-		"one is away":             {[]cluster.Returned{back(1, 5, 90), back(3, 5, 80)}, []cluster.BrokerID{1, 3}, none, Election{1, KindISR}},
-		"all are back":            {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 80)}, []cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
-		"a newer epoch is more":   {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 6, 80)}, []cluster.BrokerID{1, 2, 3}, Election{3, KindISR}, Election{3, KindISR}},
-		"the longest died again":  {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 80)}, []cluster.BrokerID{1, 3}, none, Election{1, KindISR}},
-		"one like it is here":     {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 91)}, []cluster.BrokerID{1, 3}, Election{3, KindISR}, Election{3, KindISR}},
-		"empty logs are equal":    {[]cluster.Returned{back(1, record.NoEpoch, 0), back(2, record.NoEpoch, 0), back(3, record.NoEpoch, 0)}, []cluster.BrokerID{1}, Election{1, KindISR}, Election{1, KindISR}},
+		"one stayed up":          {[]cluster.Returned{back(1, 5, 90), back(3, 5, 90)}, []cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
+		"one is away":            {[]cluster.Returned{back(1, 5, 90), back(3, 5, 80)}, []cluster.BrokerID{1, 3}, none, Election{1, KindISR}},
+		"all are back":           {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 80)}, []cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
+		"a newer epoch is more":  {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 6, 80)}, []cluster.BrokerID{1, 2, 3}, Election{3, KindISR}, Election{3, KindISR}},
+		"the longest died again": {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 80)}, []cluster.BrokerID{1, 3}, none, Election{1, KindISR}},
+		"one like it is here":    {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 91)}, []cluster.BrokerID{1, 3}, Election{3, KindISR}, Election{3, KindISR}},
+		"empty logs are equal":   {[]cluster.Returned{back(1, record.NoEpoch, 0), back(2, record.NoEpoch, 0), back(3, record.NoEpoch, 0)}, []cluster.BrokerID{1}, Election{1, KindISR}, Election{1, KindISR}},
+		"one lacks what is deleted": {[]cluster.Returned{back(1, 5, 90), back(2, 4, 95), {Broker: 3, Log: cluster.LogPosition{LastEpoch: record.NoEpoch, LogStart: 93, LogEnd: 93}}},
+			[]cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
+		"nobody reaches what is deleted": {[]cluster.Returned{back(1, 5, 90), {Broker: 3, Log: cluster.LogPosition{LastEpoch: record.NoEpoch, LogStart: 93, LogEnd: 93}}},
+			[]cluster.BrokerID{1}, none, none},
 		"only others are here":    {[]cluster.Returned{back(1, 5, 90)}, []cluster.BrokerID{4}, none, none},
 		"nobody is here any more": {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 91)}, nil, none, none},
 	} {

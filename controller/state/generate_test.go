@@ -106,7 +106,7 @@ func (r *run) register(b cluster.BrokerID) cluster.Command {
 		case r.rng.IntN(10) == 0:
 			c.Damaged = append(c.Damaged, tp)
 		case c.LogsTold && r.rng.IntN(10) > 0:
-			at := cluster.LogPosition{LastEpoch: record.LeaderEpoch(r.rng.IntN(3)), LogEnd: record.Offset(r.rng.IntN(5))}
+			at := cluster.LogPosition{LastEpoch: record.LeaderEpoch(r.rng.IntN(3)), LogStart: record.Offset(r.rng.IntN(8) / 7), LogEnd: record.Offset(r.rng.IntN(5))}
 			c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: at})
 		}
 	}

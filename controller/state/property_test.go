@@ -239,7 +239,7 @@ func (r *run) checkChoice(p *cluster.Partition, leader cluster.BrokerID) {
 		return
 	}
 	r.choices++
-	if len(p.Returned) < len(p.ISR)+len(p.ELR) || slices.ContainsFunc(p.Returned, func(o cluster.Returned) bool { return log.Compare(o.Log) < 0 }) {
+	if len(p.Returned) < len(p.ISR)+len(p.ELR) || slices.ContainsFunc(p.Returned, func(o cluster.Returned) bool { return p.CompareLogs(log, o.Log) < 0 }) {
 		r.t.Fatalf("broker %d is elected, which has restarted: %+v", leader, *p)
 	}
 }

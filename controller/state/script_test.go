@@ -101,11 +101,11 @@ func (s *script) register(a args, id cluster.BrokerID) cluster.Command {
 		c.PreviousStarts = append(c.PreviousStarts, uid(run))
 	}
 	c.LogsTold = a.has("logs")
-	for _, log := range split(a["logs"], ",") { // t-0:2/100 is a log of t-0 that ends at 100 with a record of epoch 2
+	for _, log := range split(a["logs"], ",") { // t-0:2/100/50 is a log of t-0 that ends at 100 with a record of epoch 2, and begins at 50
 		tp, at, _ := strings.Cut(log, ":")
 		var l cluster.ReplicaLog
 		l.Partition = s.partitions(tp)[0]
-		if _, err := fmt.Sscanf(at, "%d/%d", &l.Log.LastEpoch, &l.Log.LogEnd); err != nil {
+		if n, err := fmt.Sscanf(at+"/0", "%d/%d/%d", &l.Log.LastEpoch, &l.Log.LogEnd, &l.Log.LogStart); n < 3 {
 			panic(err)
 		}
 		c.Logs = append(c.Logs, l)
@@ -381,6 +381,9 @@ func printPartition(p *cluster.Partition) string {
 	}
 	for _, r := range p.Returned {
 		out += fmt.Sprintf(" %d back with %d/%d", r.Broker, r.Log.LastEpoch, r.Log.LogEnd)
+		if r.Log.LogStart > 0 {
+			out += fmt.Sprintf(" from %d", r.Log.LogStart)
+		}
 	}
 	if len(p.Adding)+len(p.Removing) > 0 {
 		out += fmt.Sprintf(" adding %v removing %v", p.Adding, p.Removing)

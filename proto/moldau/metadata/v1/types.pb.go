@@ -656,6 +656,7 @@ type LogPosition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	LastEpoch     int32                  `protobuf:"zigzag32,1,opt,name=last_epoch,json=lastEpoch,proto3" json:"last_epoch,omitempty"` // of the last record, -1: none
 	LogEnd        int64                  `protobuf:"varint,2,opt,name=log_end,json=logEnd,proto3" json:"log_end,omitempty"`
+	LogStart      int64                  `protobuf:"varint,3,opt,name=log_start,json=logStart,proto3" json:"log_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +701,13 @@ func (x *LogPosition) GetLastEpoch() int32 {
 func (x *LogPosition) GetLogEnd() int64 {
 	if x != nil {
 		return x.LogEnd
+	}
+	return 0
+}
+
+func (x *LogPosition) GetLogStart() int64 {
+	if x != nil {
+		return x.LogStart
 	}
 	return 0
 }
@@ -876,11 +884,12 @@ const file_moldau_metadata_v1_types_proto_rawDesc = "" +
 	"\breturned\x18\r \x03(\v2\x1c.moldau.metadata.v1.ReturnedR\breturned\"U\n" +
 	"\bReturned\x12\x16\n" +
 	"\x06broker\x18\x01 \x01(\x05R\x06broker\x121\n" +
-	"\x03log\x18\x02 \x01(\v2\x1f.moldau.metadata.v1.LogPositionR\x03log\"E\n" +
+	"\x03log\x18\x02 \x01(\v2\x1f.moldau.metadata.v1.LogPositionR\x03log\"b\n" +
 	"\vLogPosition\x12\x1d\n" +
 	"\n" +
 	"last_epoch\x18\x01 \x01(\x11R\tlastEpoch\x12\x17\n" +
-	"\alog_end\x18\x02 \x01(\x03R\x06logEnd\"Z\n" +
+	"\alog_end\x18\x02 \x01(\x03R\x06logEnd\x12\x1b\n" +
+	"\tlog_start\x18\x03 \x01(\x03R\blogStart\"Z\n" +
 	"\x05Shard\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\x11R\x06leader\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x05R\x05epoch\x12#\n" +
