@@ -104,6 +104,9 @@ func (m *Manager) judgeCut(r *Runner, state *cluster.Partition) {
 		slog.Int("partition", int(r.tp.Partition)), slog.String("accept_by_removing", segment.DoubtFile(r.dir)))
 }
 
+// remedyPartition is what an operator does about a directory whose partition.meta cannot be read or is another partition's.
+const remedyPartition = "with the broker stopped, put the right partition.meta there, or move the directory away: docs/operations.md, \"A damaged small file\""
+
 // scan lists the replicas on disk, and finishes deletions that were begun.
 func scan(o *Options, root string, report *LoadReport) ([]place, error) {
 	if err := makeRoot(o, root); err != nil {
@@ -133,12 +136,12 @@ func scan(o *Options, root string, report *LoadReport) ([]place, error) {
 			report.Strange = append(report.Strange, name) // a creation that was cut short; it is made again when it is assigned
 			continue
 		case err != nil || id.TopicID != tp.Topic || id.Partition != tp.Partition:
-			o.Log.Error("directory has the wrong identity", slog.String("directory", dir), slog.Any("error", err))
+			o.Log.Error("directory has the wrong identity and is not used", slog.String("directory", dir), slog.Any("error", err), slog.String("remedy", remedyPartition))
 			report.Strange = append(report.Strange, name)
 			continue
 		}
 		if c := o.Cluster; !c.IsZero() && id.ClusterID != c.String() {
-			return nil, fmt.Errorf("partition: %s belongs to cluster %s, this broker to %s: the volume is another broker's", dir, id.ClusterID, c)
+			return nil, fmt.Errorf("partition: %s belongs to cluster %s, this broker to %s: the volume is another broker's; mount the right one", dir, id.ClusterID, c)
 		}
 		found = append(found, place{tp: tp, dir: dir, identity: id})
 	}
