@@ -38,6 +38,7 @@ const remedyInventory = "if no directory is missing from " + partitionsDir + ", 
 // listed has never acknowledged anything.
 type inventory struct {
 	options *Options
+	retried *slog.Logger // for what is tried again, at a bounded rate
 	topics  map[cluster.TopicPartition]string // topic names, for people
 	dirty   bool                              // the file is not what topics is
 }
@@ -141,6 +142,6 @@ func (v *inventory) save() error {
 // saveOrLater is save where nothing depends on it: after a failure, as on a full disk, the next change writes the whole list.
 func (v *inventory) saveOrLater() {
 	if err := v.save(); err != nil {
-		v.options.Log.Warn("the list of replicas is written later", slog.Any("error", err))
+		v.retried.Warn("the list of replicas is written later", slog.Any("error", err))
 	}
 }

@@ -27,8 +27,9 @@ func NewOpener(o Options, lease func() time.Duration) (*Opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Opener{options: o, inventory: &inventory{options: &o}, env: &environment{
-		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: o.retried(), meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
+	retried := o.retried()
+	return &Opener{options: o, inventory: &inventory{options: &o, retried: retried}, env: &environment{
+		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: retried, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
 		flight: o.FlightInputs, snapshotBytes: int64(o.SnapshotBytes), lease: lease,
 	}}, nil
 }
