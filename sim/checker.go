@@ -256,7 +256,7 @@ func (c *checker) reassigned(image *cluster.Image, change cluster.Change[cluster
 	topic, _ := image.Topic(change.Key.Topic)
 	if min := image.MinISR(topic, now); len(now.ISR) < min && len(now.ISR) < len(old.ISR) {
 		c.fail("I1: a reassignment takes the ISR of %s from %v to %v, below min.insync.replicas %d", c.w.named(change.Key), old.ISR, now.ISR, min)
-	} else if left := len(now.ISR) + len(now.ELR); left < min && left < len(old.ISR)+len(old.ELR) {
+	} else if left := len(now.ISR) + len(now.ELR); left < min && left < len(old.ISR)+len(old.ELR) && image.MinISR(topic, old) <= min { // a lower one clears the ELR (case 143)
 		c.fail("I1: a reassignment takes the complete replicas of %s from %v and %v to %v and %v, below min.insync.replicas %d", c.w.named(change.Key), old.ISR, old.ELR, now.ISR, now.ELR, min)
 	}
 }
