@@ -133,7 +133,7 @@ func (p *Partition) admit(a *replication.Admission) {
 		if a.Accepted {
 			s.admitted = true
 			p.show() // before the sender reads
-			s.sink.Accepted(s.id, replicaReader{p: p.readers, epoch: p.replica.LeaderEpoch()})
+			s.sink.Accepted(s.id, &replicaReader{p: p.readers, epoch: p.replica.LeaderEpoch()})
 			return
 		}
 		sink := s.sink

@@ -168,5 +168,5 @@ func (s *Standalone) Position(leaderEpoch record.LeaderEpoch) (fetcher.Position,
 
 // Reader reads the log up to its end as a follower of the present leadership does; every read is refused while the replica does not lead.
 func (s *Standalone) Reader() fetcher.Reader {
-	return replicaReader{p: &s.reader, epoch: s.replica.LeaderEpoch()}
+	return &replicaReader{p: &s.reader, epoch: s.replica.LeaderEpoch()}
 }

@@ -157,8 +157,10 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 
 // inBatch looks at the records of one batch.
 func (q search) inBatch(s *segment, h vfs.File, position, size int64, fit chain) (at instant, found bool, err error) {
-	if err := s.verify(h, position, position+size, fit); err != nil {
-		return instant{}, false, err
+	if verified, _ := s.file.checked(position, position+size); !verified {
+		if err := s.verify(h, position, position+size, fit); err != nil {
+			return instant{}, false, err
+		}
 	}
 	b := make([]byte, size)
 	if _, err := readAt(h, b, position); err != nil {

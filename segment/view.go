@@ -47,6 +47,15 @@ func (v *View) find(offset record.Offset) int {
 // The first batch may begin below from; clients skip what they did not ask for. The bytes were CRC-checked since the log was opened, or appended and their headers read back.
 // The caller releases the Slice. The errors are *OffsetError, *DamageError, ErrStaleView, or what the disk said.
 func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, error) {
+	return v.read(from, max, limit, false)
+}
+
+// ReadAgain is Read for somebody who has found the bytes bad that were read there before: they are CRC-checked whatever is known of them.
+func (v *View) ReadAgain(from record.Offset, max int, limit record.Offset) (Slice, error) {
+	return v.read(from, max, limit, true)
+}
+
+func (v *View) read(from record.Offset, max int, limit record.Offset, again bool) (Slice, error) {
 	if from < v.start || from > v.End() {
 		return Slice{}, &OffsetError{Offset: from, Start: v.start, End: v.End()}
 	}
@@ -62,7 +71,7 @@ func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, er
 	if err != nil {
 		return Slice{}, err
 	}
-	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max), epochs: v.epochs}
+	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max), epochs: v.epochs, again: again}
 	position, length, next, err := r.locate()
 	if err != nil {
 		s.file.release()
@@ -84,7 +93,7 @@ func (v *View) IsDamaged(at record.Offset) bool {
 		if from < v.start || from >= v.End() {
 			continue
 		}
-		s, err := v.Read(from, 1, v.End())
+		s, err := v.ReadAgain(from, 1, v.End())
 		if errors.Is(err, ErrDamaged) {
 			return true
 		}
@@ -102,6 +111,7 @@ type reader struct {
 	from, limit record.Offset
 	max         int64
 	epochs      epochHistory
+	again       bool // what was checked counts for nothing
 }
 
 // locate returns where the answer begins, how long it is, and the offset after it. What is walked over to find it is verified with it, because a header that
@@ -123,6 +133,9 @@ func (r *reader) locate() (position, length int64, next record.Offset, err error
 	end, next, err := r.extend(w, position+first.size, first.next, position+r.max)
 	if err != nil {
 		return 0, 0, 0, err
+	}
+	if r.again {
+		return position, end - position, next, s.verify(r.handle, int64(entry.position), end, fit)
 	}
 	w.position, w.chain = position+first.size, behind
 	return position, end - position, next, s.check(w, fit, int64(entry.position), end)

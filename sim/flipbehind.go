@@ -54,7 +54,7 @@ func (w *World) byteOf(batches []span) int64 {
 }
 
 // flipBehind stops a follower and, when its leader has gone on, changes a byte of what the follower has still to copy. The leader has checked that when it came,
-// and does not look again before it hands it out: the follower has to (case 63).
+// and looks again at the headers only before it hands it out: the follower has to find the rest, and the leader when the follower asks again (case 63).
 func (w *World) flipBehind() {
 	tp, ok := w.somePartition()
 	if !ok {
