@@ -88,15 +88,15 @@ func (p *Partition) DeletedTo() record.Offset {
 }
 
 // CompareLogs orders logs by what they have: of two that reach what was deleted elsewhere, the one with records of a newer leader epoch, or with more of the same, has everything committed
-// that the other has.
+// that the other has. One with records of an epoch that has not been yet has rotted, and comes last, too.
 func (p *Partition) CompareLogs(a, b LogPosition) int {
-	reaches := func(l LogPosition) int {
-		if l.LogEnd < p.DeletedTo() {
+	credible := func(l LogPosition) int {
+		if l.LogEnd < p.DeletedTo() || l.LastEpoch > p.LeaderEpoch {
 			return 0
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(reaches(a), reaches(b)), cmp.Compare(a.LastEpoch, b.LastEpoch), cmp.Compare(a.LogEnd, b.LogEnd))
+	return cmp.Or(cmp.Compare(credible(a), credible(b)), cmp.Compare(a.LastEpoch, b.LastEpoch), cmp.Compare(a.LogEnd, b.LogEnd))
 }
 
 // Directory returns the data directory that holds b's copy, zero when unknown.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/planted"
-	"github.com/moldau-log/moldau/record"
 )
 
 // Kind says where an elected leader came from.
@@ -80,12 +79,12 @@ func firstComplete(p *cluster.Partition, may func(cluster.BrokerID) bool) Electi
 	return Election{cluster.NoBroker, KindNone}
 }
 
-// longest finds the log that has most among those of the returned that count; there is one that ends at 0 at least.
-func longest(p *cluster.Partition, counts func(cluster.BrokerID) bool) cluster.LogPosition {
-	most := cluster.LogPosition{LastEpoch: record.NoEpoch}
+// longest finds the log that has most among those of the returned that count; the zero position if none does.
+func longest(p *cluster.Partition, counts func(cluster.BrokerID) bool) (most cluster.LogPosition) {
+	found := false
 	for _, r := range p.Returned {
-		if counts(r.Broker) && p.CompareLogs(r.Log, most) > 0 {
-			most = r.Log
+		if counts(r.Broker) && (!found || p.CompareLogs(r.Log, most) > 0) {
+			most, found = r.Log, true
 		}
 	}
 	return most

@@ -228,13 +228,14 @@ func TestCase60_ElectComparesWhoHasRestarted(t *testing.T) {
 		"empty logs are equal":   {[]cluster.Returned{back(1, record.NoEpoch, 0), back(2, record.NoEpoch, 0), back(3, record.NoEpoch, 0)}, []cluster.BrokerID{1}, Election{1, KindISR}, Election{1, KindISR}},
 		"one lacks what is deleted": {[]cluster.Returned{back(1, 5, 90), back(2, 4, 95), {Broker: 3, Log: cluster.LogPosition{LastEpoch: record.NoEpoch, LogStart: 93, LogEnd: 93}}},
 			[]cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
+		"an epoch that has not been": {[]cluster.Returned{back(1, 5, 90), back(2, 5, 80), back(3, 261, 90)}, []cluster.BrokerID{1, 2, 3}, Election{1, KindISR}, Election{1, KindISR}},
 		"nobody reaches what is deleted": {[]cluster.Returned{back(1, 5, 90), {Broker: 3, Log: cluster.LogPosition{LastEpoch: record.NoEpoch, LogStart: 93, LogEnd: 93}}},
 			[]cluster.BrokerID{1}, none, none},
 		"only others are here":    {[]cluster.Returned{back(1, 5, 90)}, []cluster.BrokerID{4}, none, none},
 		"nobody is here any more": {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 91)}, nil, none, none},
 	} {
 		p := &cluster.Partition{Replicas: []cluster.BrokerID{3, 1, 2, 4}, ISR: []cluster.BrokerID{1, 3}, ELR: []cluster.BrokerID{2}, Leader: cluster.NoBroker,
-			LastLeader: 4, Returned: c.returned}
+			LeaderEpoch: 7, LastLeader: 4, Returned: c.returned}
 		alive := func(b cluster.BrokerID) bool { return slices.Contains(c.alive, b) }
 		if got := Elect(p, alive); got != c.soon {
 			t.Errorf("%s: %+v, want %+v", name, got, c.soon)
