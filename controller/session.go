@@ -19,6 +19,8 @@ const (
 	hurry            = 5               // heartbeats come so much faster while the last one was not answered or the broker is fenced
 	maxPromises      = 8               // leases that wait; the oldest are forgotten, which have ended or soon will
 	duplicateGrace   = 5 * time.Second // how long a live broker of the same id may be this one's earlier life
+	// repeatOffline is how often every replica that is offline is reported anew. A controller forgets them with its leadership, perhaps before it has acted.
+	repeatOffline = 5 * time.Second
 )
 
 // SessionEvents is what a Session tells its broker. Functions are called on the session's goroutine, Contact also on the one that calls Acted, and must not
@@ -50,6 +52,8 @@ type Session struct {
 	mu       sync.Mutex // guards the rest
 	offline  []cluster.TopicPartition
 	online   []cluster.TopicPartition // none of them is in offline
+	failed   []cluster.TopicPartition // all that are offline, reported or not
+	repeatAt time.Duration            // when all of them are reported next
 	refusing []cluster.BrokerID
 	draining bool
 	drained  chan struct{} // closed when the broker may shut down
@@ -127,6 +131,7 @@ func (s *Session) ReportOffline(tp cluster.TopicPartition) {
 	s.mu.Lock()
 	s.online = without(s.online, tp)
 	s.offline = append(without(s.offline, tp), tp)
+	s.failed = append(without(s.failed, tp), tp)
 	s.mu.Unlock()
 	s.beatSoon()
 }
@@ -134,7 +139,7 @@ func (s *Session) ReportOffline(tp cluster.TopicPartition) {
 // ReportOnline takes ReportOffline back, with the next heartbeat: the replica was begun anew, and works.
 func (s *Session) ReportOnline(tp cluster.TopicPartition) {
 	s.mu.Lock()
-	s.offline = without(s.offline, tp)
+	s.offline, s.failed = without(s.offline, tp), without(s.failed, tp)
 	s.online = append(without(s.online, tp), tp)
 	s.mu.Unlock()
 	s.beatSoon()
@@ -236,8 +241,12 @@ func (s *Session) handled() uint64 {
 
 // request takes what is to be reported.
 func (s *Session) request() HeartbeatRequest {
+	now := s.c.ports.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now >= s.repeatAt {
+		s.offline, s.repeatAt = slices.Clone(s.failed), now+repeatOffline
+	}
 	request := HeartbeatRequest{
 		Broker: s.c.cfg.Broker, Epoch: s.Epoch(), Applied: s.handled(),
 		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing, Online: s.online,
@@ -324,6 +333,9 @@ func (s *Session) registerAgain(ctx context.Context) {
 		s.c.log.Warn("cannot register again", "error", err)
 		return
 	}
+	s.mu.Lock()
+	s.repeatAt = 0 // with the epoch the controller has forgotten what is offline
+	s.mu.Unlock()
 	s.c.log.Info("registered again", "broker_epoch", int64(epoch))
 	if s.events.Registered != nil {
 		s.events.Registered(epoch)
