@@ -71,12 +71,16 @@ func CodeOf(err error) moldauv1.ErrorCode {
 type DataLossError struct {
 	Topic     string
 	Partition int32
-	// Position is where this consumer was; End is where the logs part.
+	// Position is where this consumer was; End is where the logs part. A consumer that has begun at a committed offset knows nothing of the records before that but the
+	// leader epoch of the last one: when that is not in the log, End is Position, and it is not known how many before it are lost.
 	Position, End int64
 }
 
 // Error says what is gone.
 func (e *DataLossError) Error() string {
+	if e.End >= e.Position {
+		return fmt.Sprintf("%v: %s-%d: records before offset %d were read and then lost; it is not known how many", ErrDataLoss, e.Topic, e.Partition, e.Position)
+	}
 	return fmt.Sprintf("%v: %s-%d: offsets %d to %d were read and then lost", ErrDataLoss, e.Topic, e.Partition, e.End, e.Position-1)
 }
 
