@@ -49,17 +49,17 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 		}
 		return report, fmt.Errorf("partition: load: %w", err)
 	}
-	m.each(len(opened), func(i int) { m.adopt(opened[i]) }) // which may read up to a snapshot's distance of log
+	m.each(len(opened), func(i int) { m.adopt(&opened[i]) }) // which may read up to a snapshot's distance of log
 	for _, o := range opened {
 		report.add(o)
-		if r, ok := m.Get(o.tp); ok && o.log != nil {
+		if r, ok := m.Get(o.tp); ok && o.err == nil {
 			at := r.lastStatus()
 			report.Logs = append(report.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
 		}
 		m.awaitRoom(o)
 	}
 	for _, at := range missing {
-		m.adopt(opening{place: at, err: ErrMissing})
+		m.adopt(&opening{place: at, err: ErrMissing})
 		report.Missing = append(report.Missing, at.tp)
 	}
 	m.doubtful = report.Doubtful
@@ -213,15 +213,16 @@ func (m *Manager) openAgain(at place) opening {
 	return o
 }
 
-// adopt makes a runner of an opened log.
-func (m *Manager) adopt(o opening) *Runner {
+// adopt makes a runner of an opened log. One whose producers cannot be rebuilt counts as one that could not be opened.
+func (m *Manager) adopt(o *opening) *Runner {
 	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, lost: errors.Is(o.err, ErrMissing), noRoom: segment.Full(o.err), wake: make(chan struct{}, 1)}
 	r.reader.lease, r.reader.log, r.reader.damage = m.leased, o.log, r.damaged
 	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
 	if o.log != nil {
 		p.Begin(m.options.Clock.Now(), m.options.Clock.WallMs())
 		if err := p.loadProducers(); err != nil {
-			p.broken = err
+			m.options.Log.Error("log not usable", p.attrs(slog.Any("error", err))...)
+			p.broken, o.err = err, err
 		}
 	}
 	r.partition = p

@@ -92,7 +92,7 @@ func (m *Manager) openAll(list []cluster.TopicPartition, image *cluster.Image, o
 func (m *Manager) takeIn(opened []opening, image *cluster.Image) {
 	created := make([]*Runner, len(opened))
 	m.each(len(opened), func(i int) {
-		o := opened[i]
+		o := &opened[i]
 		old, replaced := m.Get(o.tp)
 		if replaced {
 			<-old.halt((*Partition).Close) // of one that was lost, or had no room
