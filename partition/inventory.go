@@ -38,7 +38,7 @@ const remedyInventory = "if no directory is missing from " + partitionsDir + ", 
 // listed has never acknowledged anything.
 type inventory struct {
 	options *Options
-	retried *slog.Logger // for what is tried again, at a bounded rate
+	retried *slog.Logger                      // for what is tried again, at a bounded rate
 	topics  map[cluster.TopicPartition]string // topic names, for people
 	dirty   bool                              // the file is not what topics is
 }
