@@ -113,13 +113,17 @@ func ElectUnclean(p *cluster.Partition, eligible func(cluster.BrokerID) bool) El
 	return Election{cluster.NoBroker, KindNone}
 }
 
-// Preferred returns the preferred replica when it should take the leadership: it is in sync, eligible, and does not lead.
+// Preferred returns the preferred replica when it should take the leadership: it is in sync, eligible, and does not lead. Where nobody leads it has to be whom Elect
+// chooses: who is waited for may have more.
 func Preferred(p *cluster.Partition, eligible func(cluster.BrokerID) bool) (cluster.BrokerID, bool) {
 	if len(p.Replicas) == 0 {
 		return cluster.NoBroker, false
 	}
 	b := p.Replicas[0]
 	if b == p.Leader || slices.Contains(p.Removing, b) || !p.InISR(b) || !eligible(b) {
+		return cluster.NoBroker, false
+	}
+	if p.Leader == cluster.NoBroker && Elect(p, eligible).Leader != b {
 		return cluster.NoBroker, false
 	}
 	return b, true
