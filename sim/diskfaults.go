@@ -308,8 +308,8 @@ func (w *World) putBack(b *broker) {
 // oldCopy takes a copy of the disk under a running broker, as a volume snapshot does, and puts it back a while later. Without a clean-stop marker it passes for the disk after a crash, so
 // that only what the others have tells that it is old (case 60).
 func (w *World) oldCopy(b *broker) {
-	if !b.up || b.epoch == cluster.NoBrokerEpoch || b.disk.swapped != nil {
-		return
+	if !b.up || b.epoch == cluster.NoBrokerEpoch || b.disk.swapped != nil || w.isSpoilt(b) {
+		return // a copy of damage would bring that back
 	}
 	copied, dir := b.disk.mem.CrashClone(), b.dir
 	w.after(w.between(200*time.Millisecond, 3*time.Second), func() { w.putCopyBack(b, copied, dir, 8) })
