@@ -111,7 +111,8 @@ func electable(img *cluster.Image, tp cluster.TopicPartition, unclean bool, copi
 		return change, cluster.CodeNone
 	case unclean || p.Leader == p.Replicas[0]:
 		return change, cluster.CodeElectionNotNeeded
-	case !p.InISR(change.Leader) || !eligible(change.Leader):
+	}
+	if _, ok := placement.Preferred(p, eligible); !ok {
 		return change, cluster.CodeNoEligibleLeader
 	}
 	return change, cluster.CodeNone

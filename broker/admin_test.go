@@ -102,6 +102,30 @@ func TestElectablePreferred(t *testing.T) {
 	}
 }
 
+// TestCase60_NobodyIsPreferredWhileOthersAreWaitedFor: after everything was down the preferred replica is back, and who is still away may have more. An administrator who
+// asks for preferred leaders, of all partitions perhaps, does not end the wait.
+func TestCase60_NobodyIsPreferredWhileOthersAreWaitedFor(t *testing.T) {
+	topic := cluster.TopicID{9}
+	tp := cluster.TopicPartition{Topic: topic}
+	for _, away := range []bool{true, false} {
+		m := newMetadata(t, 3)
+		m.apply(cluster.CreateTopic{ID: topic, Name: "t", Assignment: [][]cluster.BrokerID{{0, 1, 2}}})
+		p, _ := m.state.Image().Partition(tp)
+		p = p.Clone()
+		p.Leader, p.ISR, p.ELR = cluster.NoBroker, []cluster.BrokerID{0}, []cluster.BrokerID{1}
+		p.Returned = []cluster.Returned{{Broker: 0, Log: cluster.LogPosition{LogEnd: 20}}}
+		if !away {
+			p.Returned = append(p.Returned, cluster.Returned{Broker: 1, Log: cluster.LogPosition{LogEnd: 10}})
+		}
+		txn := m.state.Image().Txn()
+		txn.PutPartition(tp, p)
+		change, code := electable(txn.Commit(m.index+1), tp, false, nil)
+		if away && code != cluster.CodeNoEligibleLeader || !away && (code != cluster.CodeNone || change.Leader != 0) {
+			t.Errorf("away %v: leader %d, code %s", away, change.Leader, code)
+		}
+	}
+}
+
 // TestAsRefusal: every error that leaves the package has a code that doors map.
 func TestAsRefusal(t *testing.T) {
 	own := cluster.Refuse(cluster.CodeTopicExists, "there is one")

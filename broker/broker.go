@@ -180,7 +180,9 @@ func (b *Broker) Start(ctx context.Context) error {
 		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker {
 			return registration(cluster.NoBrokerEpoch, nil, stillOffline(damaged, b.partitions.Leader))
 		}})
-	epoch, err := session.Register(ctx, registration(b.options.PreviousEpoch, b.options.PreviousStarts, damaged))
+	first := registration(b.options.PreviousEpoch, b.options.PreviousStarts, damaged)
+	first.Logs, first.LogsTold = report.Logs, true
+	epoch, err := session.Register(ctx, first)
 	if err == nil {
 		err = b.options.Registered()
 	}

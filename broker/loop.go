@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"time"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/partition"
 )
 
 // follow hands every change of the metadata to the partitions and the group coordinator, from the entry that registered this incarnation on.
@@ -11,10 +13,15 @@ func (b *Broker) follow(ctx context.Context) {
 	w := b.controller.Watch()
 	defer w.Stop()
 	seen := cluster.EmptyImage()
+	retry := time.NewTicker(partition.RetryPause)
+	defer retry.Stop()
 	for {
 		select {
 		case <-w.Changed():
 		case <-b.again:
+		case <-retry.C:
+			b.partitions.Retry()
+			continue
 		case <-ctx.Done():
 			return
 		}

@@ -30,13 +30,12 @@ type outputs struct {
 	mu      sync.Mutex                                   // guards what follows
 	alters  map[cluster.TopicPartition]cluster.ISRChange // at most one per partition: a Replica has one proposal in flight
 	removed map[cluster.Tombstone]struct{}
-	offline map[cluster.TopicPartition]struct{}
 }
 
 func newOutputs(b *Broker) *outputs {
 	return &outputs{
 		b: b, propose: b.propose, image: b.Image, wake: make(chan struct{}, 1), alters: map[cluster.TopicPartition]cluster.ISRChange{},
-		removed: map[cluster.Tombstone]struct{}{}, offline: map[cluster.TopicPartition]struct{}{},
+		removed: map[cluster.Tombstone]struct{}{},
 	}
 }
 
@@ -65,9 +64,15 @@ func (o *outputs) Alter(change cluster.ISRChange) {
 // Offline implements partition.Outputs.
 func (o *outputs) Offline(tp cluster.TopicPartition, reason error) {
 	o.b.log.Error("log offline", slog.String("partition", tp.String()), slog.Any("reason", reason))
-	o.note(func() { o.offline[tp] = struct{}{} })
 	if s := o.b.session.Load(); s != nil {
 		s.ReportOffline(tp)
+	}
+}
+
+// Online implements partition.Outputs.
+func (o *outputs) Online(tp cluster.TopicPartition) {
+	if s := o.b.session.Load(); s != nil {
+		s.ReportOnline(tp)
 	}
 }
 

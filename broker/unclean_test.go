@@ -21,17 +21,21 @@ func TestCase59_AnUncleanElectionTakesTheFullestCopy(t *testing.T) {
 		want   cluster.BrokerID
 		lossy  bool
 	}{
-		"the longest":                {[3]*PartitionStatus{missing, has(3, 10), has(3, 12)}, nil, 2, true},
-		"the newest":                 {[3]*PartitionStatus{missing, has(4, 10), has(3, 12)}, nil, 1, true},
-		"an empty one that works":    {[3]*PartitionStatus{missing, has(record.NoEpoch, 0), missing}, nil, 1, true},
-		"not made yet":               {[3]*PartitionStatus{notYet, has(1, 5), nil}, nil, 1, true},
-		"one that does not answer":   {[3]*PartitionStatus{missing, nil, missing}, nil, 1, true},
-		"the first of equals":        {[3]*PartitionStatus{has(3, 10), has(3, 10), has(3, 10)}, nil, 0, true},
-		"nobody has anything":        {[3]*PartitionStatus{missing, missing, missing}, nil, 0, true},
-		"nobody answers":             {[3]*PartitionStatus{}, nil, 0, true},
-		"a complete one":             {[3]*PartitionStatus{has(3, 20), has(3, 20), has(3, 10)}, []cluster.BrokerID{2}, 2, false},
-		"a complete one, silent":     {[3]*PartitionStatus{has(3, 20), has(3, 20), nil}, []cluster.BrokerID{2}, 2, false},
-		"a complete one, not intact": {[3]*PartitionStatus{missing, has(3, 10), has(3, 9)}, []cluster.BrokerID{0}, 1, true},
+		"the longest":                               {[3]*PartitionStatus{missing, has(3, 10), has(3, 12)}, nil, 2, true},
+		"the newest":                                {[3]*PartitionStatus{missing, has(4, 10), has(3, 12)}, nil, 1, true},
+		"an empty one that works":                   {[3]*PartitionStatus{missing, has(record.NoEpoch, 0), missing}, nil, 1, true},
+		"an empty one, not a silent one":            {[3]*PartitionStatus{missing, has(record.NoEpoch, 0), nil}, nil, 2, true},
+		"an empty one at the end, not a silent one": {[3]*PartitionStatus{missing, nil, has(record.NoEpoch, 20)}, nil, 1, true},
+		"one with a record, and a silent one":       {[3]*PartitionStatus{nil, missing, has(1, 1)}, nil, 2, true},
+		"a complete one that is empty":              {[3]*PartitionStatus{nil, has(record.NoEpoch, 0), nil}, []cluster.BrokerID{1}, 1, false},
+		"not made yet":                              {[3]*PartitionStatus{notYet, has(1, 5), nil}, nil, 1, true},
+		"one that does not answer":                  {[3]*PartitionStatus{missing, nil, missing}, nil, 1, true},
+		"the first of equals":                       {[3]*PartitionStatus{has(3, 10), has(3, 10), has(3, 10)}, nil, 0, true},
+		"nobody has anything":                       {[3]*PartitionStatus{missing, missing, missing}, nil, 0, true},
+		"nobody answers":                            {[3]*PartitionStatus{}, nil, 0, true},
+		"a complete one":                            {[3]*PartitionStatus{has(3, 20), has(3, 20), has(3, 10)}, []cluster.BrokerID{2}, 2, false},
+		"a complete one, silent":                    {[3]*PartitionStatus{has(3, 20), has(3, 20), nil}, []cluster.BrokerID{2}, 2, false},
+		"a complete one, not intact":                {[3]*PartitionStatus{missing, has(3, 10), has(3, 9)}, []cluster.BrokerID{0}, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMetadata(t, 3)

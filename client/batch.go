@@ -39,6 +39,7 @@ type batch struct {
 	sentAt   time.Time
 	tries    int
 	lastErr  error
+	unsure   bool // a try may have left the batch in the log
 	encoding bool // a sink is making the bytes, without holding mu
 
 	// The producer id, epoch and sequence are set when the batch is first sent, and stay the same over all tries; producerID is 0 before.

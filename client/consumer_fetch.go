@@ -301,14 +301,15 @@ func fetched(b []byte, from int64, known lineage) (next int64, epochs lineage, e
 	return next, epochs, nil
 }
 
-// diverged goes back to where a leader's log parts from what was read, and returns the loss if anything of that was delivered. mu is held.
+// diverged goes back to where a leader's log parts from what was read, and returns the loss if anything of that was delivered. Where only the last epoch before a
+// committed offset is known, and is not in the log, it goes on there and tells of the loss. mu is held.
 func (k *Consumer) diverged(p *partConsumer, d *moldauv1.EpochEnd) error {
 	to, last := p.lineage.parts(d, p.fetch)
-	if to >= p.fetch { // of a position that others have committed it is not known what lies before it
-		p.lastEpoch = -1
-		return nil
-	}
 	loss := &DataLossError{Topic: p.tp.Topic, Partition: p.tp.Partition, Position: p.fetch, End: to}
+	if to >= p.fetch {
+		p.lastEpoch = -1 // told once
+		return loss
+	}
 	kept, lost := p.lineage.before(to), p.position > to
 	k.seek(p, to)
 	p.lineage, p.lastEpoch = kept, last

@@ -17,8 +17,11 @@ import (
 var (
 	// ErrClosed: the Client or Consumer is closed.
 	ErrClosed = errors.New("client: closed")
-	// ErrDeliveryTimeout: a record was not acknowledged within the delivery timeout. Unless it was never sent, it may be in the log.
+	// ErrDeliveryTimeout: a record was not acknowledged within the delivery timeout. It may be in the log if the error is an ErrMayBeStored too.
 	ErrDeliveryTimeout = errors.New("client: delivery timeout")
+	// ErrMayBeStored: a record was not acknowledged, and its outcome is unknown: it was sent, and not every try was refused by a broker that had stored nothing. It
+	// comes in the chain of the error that says why the client has given up. An error without it says that the record is not in the log.
+	ErrMayBeStored = errors.New("client: the record may be in the log")
 	// ErrOutcomeUnknown: the connection was lost while a broker worked on a call that is not repeated by itself: it may have been done, or not.
 	ErrOutcomeUnknown = errors.New("client: the connection was lost and the outcome is unknown")
 	// ErrRecordTooLarge: a record is larger than the largest batch.
@@ -68,12 +71,16 @@ func CodeOf(err error) moldauv1.ErrorCode {
 type DataLossError struct {
 	Topic     string
 	Partition int32
-	// Position is where this consumer was; End is where the logs part.
+	// Position is where this consumer was; End is where the logs part. A consumer that has begun at a committed offset knows nothing of the records before that but the
+	// leader epoch of the last one: when that is not in the log, End is Position, and it is not known how many before it are lost.
 	Position, End int64
 }
 
 // Error says what is gone.
 func (e *DataLossError) Error() string {
+	if e.End >= e.Position {
+		return fmt.Sprintf("%v: %s-%d: records before offset %d were read and then lost; it is not known how many", ErrDataLoss, e.Topic, e.Partition, e.Position)
+	}
 	return fmt.Sprintf("%v: %s-%d: offsets %d to %d were read and then lost", ErrDataLoss, e.Topic, e.Partition, e.End, e.Position-1)
 }
 
@@ -150,6 +157,25 @@ func intField(m map[string]string, key string) int32 {
 		return -1
 	}
 	return int32(n)
+}
+
+// unsureError is why a batch was given up that may be in the log.
+type unsureError struct{ why error }
+
+func (e *unsureError) Error() string        { return e.why.Error() + "; it may be in the log" }
+func (e *unsureError) Unwrap() error        { return e.why }
+func (e *unsureError) Is(target error) bool { return target == ErrMayBeStored }
+
+// storedNothing says whether the answer to a batch tells that this try has left nothing in the log. A leader that steps down, or whose disk fails, gives the same
+// answer to those that it has not taken and to those that wait to be replicated.
+func storedNothing(code moldauv1.ErrorCode) bool {
+	switch code {
+	case moldauv1.ErrorCode_ERROR_CODE_UNSPECIFIED, moldauv1.ErrorCode_ERROR_CODE_UNKNOWN, moldauv1.ErrorCode_ERROR_CODE_TIMED_OUT,
+		moldauv1.ErrorCode_ERROR_CODE_NOT_LEADER, moldauv1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH, moldauv1.ErrorCode_ERROR_CODE_NOT_ENOUGH_REPLICAS_AFTER,
+		moldauv1.ErrorCode_ERROR_CODE_STORAGE, moldauv1.ErrorCode_ERROR_CODE_SHUTTING_DOWN:
+		return false
+	}
+	return true
 }
 
 // retriable says whether another try, maybe elsewhere, makes sense.

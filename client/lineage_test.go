@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
@@ -25,7 +26,7 @@ func TestCase59_WhereLogsPart(t *testing.T) {
 		"an epoch that was not read, and long": {read, 2, 20, 5, 1, true, false},
 		"before all that was read":             {read, 0, 20, 2, -1, true, false},
 		"a committed offset":                   {nil, 2, 6, 6, -1, true, false},
-		"a committed offset, and long":         {nil, 2, 20, 10, -1, false, true},
+		"a committed offset, and long":         {nil, 2, 20, 10, -1, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := &Consumer{wake: make(chan struct{}, 1)}
@@ -34,6 +35,9 @@ func TestCase59_WhereLogsPart(t *testing.T) {
 			var loss *DataLossError
 			if errors.As(err, &loss) != c.lost || c.lost && (loss.End != c.to || loss.Position != 10) {
 				t.Errorf("told %v, lost is %t", err, c.lost)
+			}
+			if c.lost && strings.Contains(err.Error(), "not known how many") != c.stay {
+				t.Errorf("told %v", err)
 			}
 			if p.fetch != c.to || p.lastEpoch != c.last || (p.gen == 0) != c.stay {
 				t.Errorf("goes on at %d, behind epoch %d, what was fetched is kept %t; want %d, %d", p.fetch, p.lastEpoch, p.gen == 0, c.to, c.last)

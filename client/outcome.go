@@ -18,6 +18,7 @@ func (p *producer) answered(s *sink, b *batch, r *grpcframe.Result) {
 		q.finish(b, r.BaseOffset, nil, true)
 		return
 	}
+	b.unsure = b.unsure || !storedNothing(err.Code)
 	switch err.Code {
 	case moldauv1.ErrorCode_ERROR_CODE_DUPLICATE_SEQUENCE:
 		// An earlier try is in the log, too far back for the broker to remember where.
@@ -34,7 +35,7 @@ func (p *producer) answered(s *sink, b *batch, r *grpcframe.Result) {
 		return
 	}
 	if !err.Retriable {
-		q.finish(b, -1, err, false)
+		q.giveUp(b, err)
 		return
 	}
 	q.requeue(b, err)
@@ -144,11 +145,10 @@ func (p *producer) expire(q *partProducer, now time.Time) {
 			err = fmt.Errorf("%w: last: %w", ErrDeliveryTimeout, b.lastErr)
 		}
 		if b.tries > 0 && b.producerID != 0 {
-			// Whether it is in the log is unknown, so its number cannot be used again.
-			q.freshID, q.rewind = true, true
+			q.freshID, q.rewind = true, true // a broker may remember its number
 		}
 		b.sealed = true
-		q.finish(b, -1, err, b.tries > 0)
+		q.giveUp(b, err)
 	}
 	q.settleRewind()
 	p.pop(q)

@@ -90,6 +90,17 @@ func (q *partProducer) finish(b *batch, offset int64, err error, appended bool) 
 	q.rewind = true
 }
 
+// giveUp ends a batch without acknowledgement. Where it is unknown whether it is in the log, its number cannot be used again.
+func (q *partProducer) giveUp(b *batch, err error) {
+	if b.unsure {
+		err = &unsureError{err}
+		if b.producerID != 0 && b.producerID == q.id {
+			q.freshID, q.rewind = true, true
+		}
+	}
+	q.finish(b, -1, err, b.unsure)
+}
+
 // settleRewind ends a rewind once nothing is under way.
 func (q *partProducer) settleRewind() {
 	if q.rewind && q.sent == 0 {

@@ -311,7 +311,8 @@ func (p *producer) close() {
 		for _, q := range topic.parts {
 			for _, b := range q.batches {
 				if b.state != batchDone {
-					q.finish(b, -1, ErrClosed, true)
+					b.unsure = b.unsure || b.state == batchSent
+					q.giveUp(b, ErrClosed)
 				}
 			}
 			p.pop(q)

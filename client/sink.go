@@ -355,6 +355,7 @@ func (s *sink) lose(stream *produceStream, err error) {
 		if b.state != batchSent {
 			continue
 		}
+		b.unsure = true
 		b.part.requeue(b, err)
 		b.part.settleRewind()
 		if b.part.sink != s {

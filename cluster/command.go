@@ -27,6 +27,15 @@ type RegisterBroker struct {
 	Damaged []TopicPartition
 	// Live says that the controller knows a live session of another directory under this id, so the registration must be refused.
 	Live bool
+	// Logs are the logs that recovery has opened, when LogsTold says so: what is not among them is empty. Not told by a life that goes on, nor below LevelLogs.
+	Logs     []ReplicaLog
+	LogsTold bool
+}
+
+// ReplicaLog is how far a broker's log of a partition goes.
+type ReplicaLog struct {
+	Partition TopicPartition
+	Log       LogPosition
 }
 
 // UnregisterBroker removes a broker for good, with its tombstones. Refused while it holds replicas.
@@ -174,6 +183,15 @@ type ShardMove struct {
 
 // ConfirmRemoved says that a broker has removed replicas: their tombstones go.
 type ConfirmRemoved struct{ Tombstones []Tombstone }
+
+// Metadata feature levels.
+const (
+	LevelFirst = 1
+	// LevelLogs lets registrations tell how far the logs go.
+	LevelLogs = 2
+	// LevelNewest is what a new cluster begins with.
+	LevelNewest = LevelLogs
+)
 
 // SetFeatureLevel finalizes a metadata feature level that every registered broker supports.
 type SetFeatureLevel struct{ Level int32 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/moldau-log/moldau/record"
@@ -41,6 +42,21 @@ type Partition struct {
 	LastLeader BrokerID
 	// UncleanLast says that the present leader epoch began with an unclean election.
 	UncleanLast bool
+	// Returned are members of ISR and ELR whose brokers have registered anew since a leader has last seen that they are complete, with what their logs had then;
+	// sorted by broker. Under a leader none of them is in the ISR. Their disks are believed, but compared before one of them leads (ADR 6).
+	Returned []Returned
+}
+
+// Returned is a replica whose broker has begun a new life.
+type Returned struct {
+	Broker BrokerID
+	Log    LogPosition
+}
+
+// LogPosition is how far a log goes.
+type LogPosition struct {
+	LastEpoch        record.LeaderEpoch // of the last record; record.NoEpoch without one
+	LogStart, LogEnd record.Offset
 }
 
 // HasReplica reports whether b is assigned.
@@ -51,6 +67,37 @@ func (p *Partition) InISR(b BrokerID) bool { return slices.Contains(p.ISR, b) }
 
 // InELR reports whether b is an eligible leader replica.
 func (p *Partition) InELR(b BrokerID) bool { return slices.Contains(p.ELR, b) }
+
+// HasReturned returns what the log of b had when its broker registered anew, if no leader has seen since that it is complete.
+func (p *Partition) HasReturned(b BrokerID) (LogPosition, bool) {
+	for _, r := range p.Returned {
+		if r.Broker == b {
+			return r.Log, true
+		}
+	}
+	return LogPosition{}, false
+}
+
+// DeletedTo is up to where the logs that have returned have deleted records. Only committed records are deleted, so a log that ends below lacks some.
+func (p *Partition) DeletedTo() record.Offset {
+	to := record.Offset(0)
+	for _, r := range p.Returned {
+		to = max(to, r.Log.LogStart)
+	}
+	return to
+}
+
+// CompareLogs orders logs by what they have: of two that reach what was deleted elsewhere, the one with records of a newer leader epoch, or with more of the same, has everything committed
+// that the other has. One with records of an epoch that has not been yet has rotted, and comes last, too.
+func (p *Partition) CompareLogs(a, b LogPosition) int {
+	credible := func(l LogPosition) int {
+		if l.LogEnd < p.DeletedTo() || l.LastEpoch > p.LeaderEpoch {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(credible(a), credible(b)), cmp.Compare(a.LastEpoch, b.LastEpoch), cmp.Compare(a.LogEnd, b.LogEnd))
+}
 
 // Directory returns the data directory that holds b's copy, zero when unknown.
 func (p *Partition) Directory(b BrokerID) DirectoryID {
@@ -69,6 +116,7 @@ func (p *Partition) Clone() *Partition {
 	c.Removing = slices.Clone(p.Removing)
 	c.ISR = slices.Clone(p.ISR)
 	c.ELR = slices.Clone(p.ELR)
+	c.Returned = slices.Clone(p.Returned)
 	return &c
 }
 

@@ -49,7 +49,7 @@ type Config struct {
 // DefaultConfig returns the values of everything that is not identity.
 func DefaultConfig() Config {
 	return Config{
-		FeatureLevel:       1,
+		FeatureLevel:       cluster.LevelNewest,
 		RaftHeartbeat:      500 * time.Millisecond,
 		RaftElection:       500 * time.Millisecond,
 		RaftLease:          250 * time.Millisecond,

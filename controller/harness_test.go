@@ -345,7 +345,7 @@ func others(brokers []*testBroker, but *testBroker) []*testBroker {
 func (b *testBroker) registration() cluster.RegisterBroker {
 	return cluster.RegisterBroker{
 		Broker: cluster.Broker{
-			ID: b.cfg.Broker, Directory: b.cfg.Directory, Incarnation: newUUID(), PeerAddress: b.cfg.Address, MinLevel: 1, MaxLevel: 1,
+			ID: b.cfg.Broker, Directory: b.cfg.Directory, Incarnation: newUUID(), PeerAddress: b.cfg.Address, MinLevel: cluster.LevelFirst, MaxLevel: cluster.LevelNewest,
 		},
 		Cluster: b.cfg.Cluster, PreviousEpoch: cluster.NoBrokerEpoch,
 	}

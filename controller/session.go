@@ -19,6 +19,8 @@ const (
 	hurry            = 5               // heartbeats come so much faster while the last one was not answered or the broker is fenced
 	maxPromises      = 8               // leases that wait; the oldest are forgotten, which have ended or soon will
 	duplicateGrace   = 5 * time.Second // how long a live broker of the same id may be this one's earlier life
+	// repeatOffline is how often every replica that is offline is reported anew. A controller forgets them with its leadership, perhaps before it has acted.
+	repeatOffline = 5 * time.Second
 )
 
 // SessionEvents is what a Session tells its broker. Functions are called on the session's goroutine, Contact also on the one that calls Acted, and must not
@@ -49,6 +51,9 @@ type Session struct {
 
 	mu       sync.Mutex // guards the rest
 	offline  []cluster.TopicPartition
+	online   []cluster.TopicPartition // none of them is in offline
+	failed   []cluster.TopicPartition // all that are offline, reported or not
+	repeatAt time.Duration            // when all of them are reported next
 	refusing []cluster.BrokerID
 	draining bool
 	drained  chan struct{} // closed when the broker may shut down
@@ -82,6 +87,7 @@ func (s *Session) Register(ctx context.Context, registration cluster.RegisterBro
 	case <-s.c.ctx.Done():
 		return cluster.NoBrokerEpoch, ErrClosed
 	}
+	registration = atLevel(s.c.Image().FeatureLevel(), registration)
 	start := s.c.ports.Now()
 	for {
 		changed := s.c.leaderChanged()
@@ -103,6 +109,14 @@ func (s *Session) Register(ctx context.Context, registration cluster.RegisterBro
 	}
 }
 
+// atLevel leaves out of a registration what brokers of an older version would not understand, as long as there may be some.
+func atLevel(level int32, c cluster.RegisterBroker) cluster.RegisterBroker {
+	if level < cluster.LevelLogs {
+		c.Logs, c.LogsTold = nil, false
+	}
+	return c
+}
+
 // temporary says that the same registration may be accepted later.
 func temporary(code cluster.Code) bool {
 	switch code {
@@ -115,11 +129,24 @@ func temporary(code cluster.Code) bool {
 // ReportOffline tells the controller, with the next heartbeat, that the log of a partition failed here.
 func (s *Session) ReportOffline(tp cluster.TopicPartition) {
 	s.mu.Lock()
-	if !slices.Contains(s.offline, tp) {
-		s.offline = append(s.offline, tp)
-	}
+	s.online = without(s.online, tp)
+	s.offline = append(without(s.offline, tp), tp)
+	s.failed = append(without(s.failed, tp), tp)
 	s.mu.Unlock()
 	s.beatSoon()
+}
+
+// ReportOnline takes ReportOffline back, with the next heartbeat: the replica was begun anew, and works.
+func (s *Session) ReportOnline(tp cluster.TopicPartition) {
+	s.mu.Lock()
+	s.offline, s.failed = without(s.offline, tp), without(s.failed, tp)
+	s.online = append(without(s.online, tp), tp)
+	s.mu.Unlock()
+	s.beatSoon()
+}
+
+func without(list []cluster.TopicPartition, tp cluster.TopicPartition) []cluster.TopicPartition {
+	return slices.DeleteFunc(list, func(t cluster.TopicPartition) bool { return t == tp })
 }
 
 // ReportRefusing tells the controller, with the next heartbeat, that a broker's peer port refused connections twice, at least 100 ms apart.
@@ -214,13 +241,17 @@ func (s *Session) handled() uint64 {
 
 // request takes what is to be reported.
 func (s *Session) request() HeartbeatRequest {
+	now := s.c.ports.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now >= s.repeatAt {
+		s.offline, s.repeatAt = slices.Clone(s.failed), now+repeatOffline
+	}
 	request := HeartbeatRequest{
 		Broker: s.c.cfg.Broker, Epoch: s.Epoch(), Applied: s.handled(),
-		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing,
+		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing, Online: s.online,
 	}
-	s.offline, s.refusing = nil, nil
+	s.offline, s.refusing, s.online = nil, nil, nil
 	return request
 }
 
@@ -228,9 +259,15 @@ func (s *Session) request() HeartbeatRequest {
 func (s *Session) restore(request HeartbeatRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	told := slices.Concat(s.offline, s.online) // since then
 	for _, tp := range request.Offline {
-		if !slices.Contains(s.offline, tp) {
+		if !slices.Contains(told, tp) {
 			s.offline = append(s.offline, tp)
+		}
+	}
+	for _, tp := range request.Online {
+		if !slices.Contains(told, tp) {
+			s.online = append(s.online, tp)
 		}
 	}
 }
@@ -296,6 +333,9 @@ func (s *Session) registerAgain(ctx context.Context) {
 		s.c.log.Warn("cannot register again", "error", err)
 		return
 	}
+	s.mu.Lock()
+	s.repeatAt = 0 // with the epoch the controller has forgotten what is offline
+	s.mu.Unlock()
 	s.c.log.Info("registered again", "broker_epoch", int64(epoch))
 	if s.events.Registered != nil {
 		s.events.Registered(epoch)

@@ -438,3 +438,14 @@ func TestCase130_BrokersFindEachOtherAfterAllHaveMoved(t *testing.T) {
 	}
 	members[2].setConfig("segment.ms", "new")
 }
+
+// Brokers of an older version stop at a field that they do not know.
+func TestCase125_NothingAboveTheLevelIsRegistered(t *testing.T) {
+	c := cluster.RegisterBroker{PreviousEpoch: 3, LogsTold: true, Logs: []cluster.ReplicaLog{{Log: cluster.LogPosition{LogEnd: 5}}}}
+	if got := atLevel(cluster.LevelLogs, c); !got.LogsTold || len(got.Logs) != 1 {
+		t.Errorf("at its level: %+v", got)
+	}
+	if got := atLevel(cluster.LevelFirst, c); got.LogsTold || got.Logs != nil || got.PreviousEpoch != 3 {
+		t.Errorf("below it: %+v", got)
+	}
+}

@@ -21,7 +21,7 @@ func newLoaded(tb testing.TB, dir string, topics int, limit, trail int64) *Contr
 	cfg.Directory, cfg.Dir, cfg.Address, cfg.SessionTimeout = newUUID(), dir, "broker-0:9093", time.Hour
 	c := startLoaded(tb, cfg, limit, trail)
 	registered := mustPropose(tb, c, cluster.RegisterBroker{
-		Broker:        cluster.Broker{Directory: cfg.Directory, Incarnation: newUUID(), PeerAddress: cfg.Address, MinLevel: 1, MaxLevel: 1},
+		Broker:        cluster.Broker{Directory: cfg.Directory, Incarnation: newUUID(), PeerAddress: cfg.Address, MinLevel: cluster.LevelFirst, MaxLevel: cluster.LevelNewest},
 		PreviousEpoch: cluster.NoBrokerEpoch,
 	})
 	mustPropose(tb, c, cluster.UnfenceBroker{Epoch: registered.BrokerEpoch})

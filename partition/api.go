@@ -184,6 +184,8 @@ type Outputs interface {
 	Alter(change cluster.ISRChange)
 	// Offline reports that a local log has failed, for the controller and the operator.
 	Offline(tp cluster.TopicPartition, reason error)
+	// Online takes back what Offline may have said of a replica: it has been begun anew since, and works.
+	Online(tp cluster.TopicPartition)
 	// Removed reports replicas whose files are gone, so that their tombstones can be confirmed. It may repeat itself.
 	Removed(tombstones []cluster.Tombstone)
 	// Parked reports local directories that metadata knows nothing about. They are kept.
@@ -213,6 +215,8 @@ type LoadReport struct {
 	Rotten []cluster.TopicPartition
 	// Missing replicas were in this data directory, and are not any more. They stay offline until they can be copied anew.
 	Missing []cluster.TopicPartition
+	// Logs are how far the logs go that were opened.
+	Logs []cluster.ReplicaLog
 	// Unclean counts logs that were not closed cleanly.
 	Unclean int
 	// Strange lists directories that are not partition directories or belong to another cluster.

@@ -269,8 +269,9 @@ func (n *townNode) Offline(_ cluster.TopicPartition, reason error) {
 	}
 	n.town.t.Errorf("broker %d: offline: %v", n.id, reason)
 }
-func (n *townNode) Removed([]cluster.Tombstone) {}
-func (n *townNode) Parked([]string)             {}
+func (n *townNode) Removed([]cluster.Tombstone)   {}
+func (n *townNode) Online(cluster.TopicPartition) {}
+func (n *townNode) Parked([]string)               {}
 
 // DialReplication implements fetcher.Transport with a pair of channels.
 func (n *townNode) DialReplication(_ context.Context, to cluster.BrokerID, epoch cluster.BrokerEpoch) (fetcher.FollowerStream, error) {

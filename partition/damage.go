@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"errors"
 	"log/slog"
 	"slices"
 
@@ -35,13 +34,7 @@ func (p *Partition) Damaged(d *segment.DamageError) {
 }
 
 // stillDamaged looks again, now that nobody can change the log meanwhile: a reader may have looked while it was truncated and written anew.
-func (p *Partition) stillDamaged(at record.Offset) bool {
-	slice, err := p.log.View().Read(at, 1, p.log.End())
-	if err == nil {
-		slice.Release()
-	}
-	return errors.Is(err, segment.ErrDamaged)
-}
+func (p *Partition) stillDamaged(at record.Offset) bool { return p.log.View().IsDamaged(at) }
 
 // dispensable reports whether another replica has everything that was acknowledged.
 func (p *Partition) dispensable() bool {

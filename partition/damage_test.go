@@ -9,6 +9,8 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
+	"github.com/moldau-log/moldau/replication/fetcher"
+	"github.com/moldau-log/moldau/replication/session"
 	"github.com/moldau-log/moldau/segment"
 )
 
@@ -76,5 +78,42 @@ func TestCase3_DamageFoundByAReadOfTheOnlyReplicaInSync(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"6"}}.bytes(t), AcksISR), cluster.CodeNone, 6)
 	if role := k.runner().Role(); role != RoleLeader || len(k.outputs.offline) != 0 {
 		t.Errorf("the replica is %s, reports %v", role, k.outputs.offline)
+	}
+}
+
+// A follower that has refused what it was sent asks again where it stands. What it is sent then is checked once more, since the leader counts what it has appended as
+// good: otherwise the follower would be sent the same for ever, and the leader would lead on with it.
+func TestCase63_WhatAFollowerAsksForAgainIsCheckedAgain(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(3, 1, cluster.ConfigEntry{Key: "min.insync.replicas", Value: "1"})
+	k.isr(1)
+	for i := range 3 {
+		k.checkProduced(k.produce(sent{values: []string{fmt.Sprint(i)}}.bytes(t), AcksISR), cluster.CodeNone, record.Offset(i))
+	}
+	k.isr(1, 3)
+	follower, _ := k.image.Broker(2)
+	ask := func(id session.SubscriptionID) fetcher.Reader {
+		sink := newSink()
+		k.manager.Subscribe(2, follower.Epoch, session.Subscribe{ID: id, Partition: testTP, LeaderEpoch: 1, LastEpoch: record.NoEpoch}, sink)
+		return receive(t, sink.accepted)
+	}
+	read := func(r fetcher.Reader) error {
+		got, _, _, _, err := r.ReadReplica(0, 1<<20)
+		if err == nil {
+			got.Release()
+		}
+		return err
+	}
+	first := ask(7)
+	k.check(read(first))
+	k.check(disk.Flip("data/partitions/"+testTP.String()+"/00000000000000000000.log", int64(len(sent{values: []string{"0"}}.bytes(t)))+65, 1)) // in the second
+	k.check(read(first))                                                                                                                       // the follower finds it
+	if err := read(ask(8)); !errors.Is(err, segment.ErrDamaged) {
+		t.Errorf("asked again: %v", err)
+	}
+	k.outputs.await(t, "report to the controller", func() bool { return len(k.outputs.offline) == 1 })
+	if !errors.Is(k.outputs.offline[0], segment.ErrDamaged) {
+		t.Errorf("reported %v", k.outputs.offline[0])
 	}
 }

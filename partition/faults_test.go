@@ -378,3 +378,34 @@ func TestCase26_AHangingFsyncHoldsUpNobodyElse(t *testing.T) {
 	k.awaitStatus("flush", func(s Status) bool { return s.HighWatermark == 1 })
 	k.checkValues("a")
 }
+
+// TestCase11_AStartThatCannotRebuildProducersReportsIt: the log opens, and what its producers have sent cannot be read. The replica is offline, and the controller must
+// hear of it: it would be elected, and serve nothing.
+func TestCase11_AStartThatCannotRebuildProducersReportsIt(t *testing.T) {
+	k, mem := held(t, 2)
+	dir := testDir + testTP.String()
+	names, err := mem.ReadDir(dir)
+	k.check(err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".snapshot") {
+			k.check(mem.Remove(path.Join(dir, name)))
+		}
+	}
+	disk := vfs.NewInjector(mem, nil)
+	disk.Add(vfs.Rule{Op: vfs.OpRead, Glob: "*.log", Err: syscall.EIO})
+	k.fs, k.options.FS = disk, disk
+	report := k.start()
+	if !slices.Equal(report.Damaged, []cluster.TopicPartition{testTP}) || report.Opened != 0 || len(report.Logs) != 0 {
+		t.Errorf("load report %+v", report)
+	}
+	k.elect(1)
+	if s := k.runner().Status(); s.Role != RoleOffline || !strings.Contains(s.Reason, syscall.EIO.Error()) {
+		t.Errorf("status %+v", s)
+	}
+	disk.Heal()
+	if report := k.restart(disk); report.Opened != 1 || len(report.Logs) != 1 {
+		t.Errorf("after a restart %+v", report)
+	}
+	k.elect(1)
+	k.checkValues("a")
+}

@@ -114,7 +114,7 @@ func (p *Partition) writeSnapshot(at record.Offset, state []byte) {
 		return
 	}
 	if err := p.log.WriteProducerSnapshot(at, state); err != nil {
-		p.env.log.Warn("producer snapshot not written", p.attrs(slog.Any("error", err))...)
+		p.env.retried.Warn("producer snapshot not written", p.attrs(slog.Any("error", err))...)
 		return
 	}
 	p.snapshotAt = at

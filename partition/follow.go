@@ -121,6 +121,10 @@ func (p *Partition) Unsubscribe(follower cluster.BrokerID, epoch cluster.BrokerE
 
 // admit carries the machine's answer to the follower's sender.
 func (p *Partition) admit(a *replication.Admission) {
+	if a.Lost != nil {
+		p.env.log.Warn("a follower came back with less than it had on disk: a new disk, or one that does not keep what is flushed; it is copied again",
+			p.attrs(slog.Int("follower", int(a.Follower)), slog.Int64("flushed", int64(a.Lost.Flushed)), slog.Int64("log_end", int64(a.Lost.LogEnd)))...)
+	}
 	for i := range p.subs {
 		s := &p.subs[i]
 		if s.follower != a.Follower || s.id != a.Refused.ID {
@@ -129,7 +133,7 @@ func (p *Partition) admit(a *replication.Admission) {
 		if a.Accepted {
 			s.admitted = true
 			p.show() // before the sender reads
-			s.sink.Accepted(s.id, replicaReader{p: p.readers, epoch: p.replica.LeaderEpoch()})
+			s.sink.Accepted(s.id, &replicaReader{p: p.readers, epoch: p.replica.LeaderEpoch()})
 			return
 		}
 		sink := s.sink

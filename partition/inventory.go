@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -23,15 +24,21 @@ var ErrMissing = errors.New("partition: the replica's directory is missing, and 
 const (
 	// inventoryFile is beside the directory of the replicas, so that it stays when that is lost as a whole; docs/format/replicas.md.
 	inventoryFile     = "replicas"
-	inventoryHeader   = "moldau-replicas 1"
+	inventoryFormat   = "moldau-replicas "
+	inventoryHeader   = inventoryFormat + "1"
 	maxInventoryBytes = 64 << 20
 )
+
+// remedyInventory is what an operator does about a list that cannot be read. The broker does not go on without it: a replica that is lost would not be missed.
+const remedyInventory = "if no directory is missing from " + partitionsDir + ", remove the file and start again: it is written anew from those that are there; else, or if in doubt, and if the cluster " +
+	"has other brokers with its replicas, move this broker's whole data directory away and start it again: docs/operations.md, \"A damaged small file\""
 
 // inventory is the durable list of the replicas that a data directory holds, by which a start sees that one has vanished. A replica is listed after its own
 // directory is durable, and before it takes part in anything: what is listed and not there was lost, also when the power fails at any moment; what is not
 // listed has never acknowledged anything.
 type inventory struct {
 	options *Options
+	retried *slog.Logger                      // for what is tried again, at a bounded rate
 	topics  map[cluster.TopicPartition]string // topic names, for people
 	dirty   bool                              // the file is not what topics is
 }
@@ -39,17 +46,18 @@ type inventory struct {
 // read takes in the file. Without one, of a new directory or one of an earlier version, nothing is known.
 func (v *inventory) read() error {
 	v.topics, v.dirty = map[cluster.TopicPartition]string{}, false
-	text, err := vfs.ReadFile(v.options.FS, filepath.Join(v.options.Root, inventoryFile), maxInventoryBytes)
+	path := filepath.Join(v.options.Root, inventoryFile)
+	text, err := vfs.ReadFile(v.options.FS, path, maxInventoryBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		v.dirty = true
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("partition: read the list of replicas: %w", err)
+		return fmt.Errorf("partition: %s, the list of replicas, cannot be read: %w; %s", path, err, remedyInventory)
 	}
 	header, lines, _ := strings.Cut(string(text), "\n")
-	if header != inventoryHeader {
-		return fmt.Errorf("partition: %s begins with %q, this program knows %q", filepath.Join(v.options.Root, inventoryFile), header, inventoryHeader)
+	if err := checkHeader(path, header); err != nil {
+		return err
 	}
 	for line := range strings.Lines(lines) {
 		name, topic, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -62,6 +70,19 @@ func (v *inventory) read() error {
 		v.topics[tp] = topic
 	}
 	return nil
+}
+
+// checkHeader reads the first line of the list.
+func checkHeader(path, header string) error {
+	if header == inventoryHeader {
+		return nil
+	}
+	if number, ok := strings.CutPrefix(header, inventoryFormat); ok {
+		if n, err := strconv.ParseUint(number, 10, 31); err == nil && n > 1 {
+			return fmt.Errorf("partition: %s has format version %d, this program knows 1; use the version that wrote it", path, n)
+		}
+	}
+	return fmt.Errorf("partition: %s, the list of replicas, is damaged: it begins with %.40q, not with %q; %s", path, header, inventoryHeader, remedyInventory)
 }
 
 // compare reads the list, returns what it has and the disk has not, in key order, and adds what it did not know. Only a list that cannot be read is an error.
@@ -121,6 +142,6 @@ func (v *inventory) save() error {
 // saveOrLater is save where nothing depends on it: after a failure, as on a full disk, the next change writes the whole list.
 func (v *inventory) saveOrLater() {
 	if err := v.save(); err != nil {
-		v.options.Log.Warn("the list of replicas is written later", slog.Any("error", err))
+		v.retried.Warn("the list of replicas is written later", slog.Any("error", err))
 	}
 }

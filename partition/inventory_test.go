@@ -1,8 +1,10 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -185,15 +187,56 @@ func TestInventory_BeginsAndEndsWithALine(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
 }
 
-func TestInventory_OfALaterVersionIsRefused(t *testing.T) {
-	k, disk := held(t, 1)
-	k.check(vfs.WriteFileAtomic(disk, "data", filepath.Join("data", inventoryFile), []byte("moldau-replicas 2\n")))
-	m, err := NewManager(k.options)
-	k.check(err)
-	defer m.Close(context.Background()) //nolint:errcheck // nothing is open
-	if _, err := m.Load(context.Background()); err == nil || errors.Is(err, ErrClosed) {
-		t.Errorf("Load: %v", err)
+// TestInventory_ThatCannotBeReadIsRefusedWithTheRemedy: the message names the file, what is wrong and what to do, and nothing is changed.
+func TestInventory_ThatCannotBeReadIsRefusedWithTheRemedy(t *testing.T) {
+	list := filepath.Join("data", inventoryFile)
+	for text, says := range map[string]string{
+		"": remedyInventory, "moldau-replicas": remedyInventory, "moldau-replicas 1 \n": remedyInventory, "\x00\x00\x00\n": remedyInventory, "moldau-replicas 0\n": remedyInventory,
+		strings.Repeat("x", 1<<10): remedyInventory, "moldau-replicas 2\n": "use the version that wrote it",
+	} {
+		k, disk := held(t, 1)
+		k.check(vfs.WriteFileAtomic(disk, "data", list, []byte(text)))
+		m, err := NewManager(k.options)
+		k.check(err)
+		_, err = m.Load(context.Background())
+		k.check(m.Close(context.Background()))
+		if err == nil || !strings.Contains(err.Error(), list) || !strings.Contains(err.Error(), says) || len(err.Error()) > 600 {
+			t.Errorf("%.20q: %v", text, err)
+		}
+		if after, err := vfs.ReadFile(disk, list, 1<<20); err != nil || string(after) != text {
+			t.Errorf("%.20q: the file was changed to %q, %v", text, after, err)
+		}
+		// In whichever way it is damaged, without it the broker starts with what is there.
+		k.check(disk.Remove(list))
+		if report := k.start(); report.Opened != 1 || len(report.Missing) != 0 {
+			t.Errorf("%.20q: load report %+v", text, report)
+		}
 	}
+}
+
+// TestIdentity_ThatIsDamagedIsToldWithTheRemedy: the replica counts as missing, the log says what to do, and with the file of another replica it is back.
+func TestIdentity_ThatIsDamagedIsToldWithTheRemedy(t *testing.T) {
+	k, disk := held(t, 1)
+	dir := testDir + testTP.String()
+	file := filepath.Join(dir, "partition.meta")
+	good, err := vfs.ReadFile(disk, file, 1<<10)
+	k.check(err)
+	k.check(vfs.WriteFileAtomic(disk, dir, file, good[:10]))
+	var out bytes.Buffer
+	k.options.Log = slog.New(slog.NewTextHandler(&out, nil))
+	if report := k.start(); !slices.Equal(report.Missing, []cluster.TopicPartition{testTP}) || len(report.Strange) != 1 {
+		t.Errorf("load report %+v", report)
+	}
+	k.check(k.manager.Close(context.Background()))
+	if text := out.String(); !strings.Contains(text, "partition.meta of "+dir) || !strings.Contains(text, "docs/operations.md") {
+		t.Errorf("the log does not say what is wrong and what to do: %s", text)
+	}
+	k.check(vfs.WriteFileAtomic(disk, dir, file, good))
+	if report := k.start(); report.Opened != 1 || len(report.Missing) != 0 {
+		t.Errorf("load report %+v", report)
+	}
+	k.elect(1)
+	k.checkValues("a")
 }
 
 // The directory of a replica that is not open is removed also where an earlier deletion of it has failed half-way.

@@ -48,6 +48,7 @@ type fakeOutputs struct {
 	acks      []Progress
 	alters    []cluster.ISRChange
 	offline   []error
+	online    []cluster.TopicPartition
 	removed   []cluster.Tombstone
 	parked    []string
 }
@@ -74,6 +75,9 @@ func (o *fakeOutputs) Ack(_ cluster.TopicPartition, _ record.LeaderEpoch, p Prog
 func (o *fakeOutputs) Alter(c cluster.ISRChange) { o.note(func() { o.alters = append(o.alters, c) }) }
 func (o *fakeOutputs) Offline(_ cluster.TopicPartition, reason error) {
 	o.note(func() { o.offline = append(o.offline, reason) })
+}
+func (o *fakeOutputs) Online(tp cluster.TopicPartition) {
+	o.note(func() { o.online = append(o.online, tp) })
 }
 func (o *fakeOutputs) Removed(t []cluster.Tombstone) {
 	o.note(func() { o.removed = append(o.removed, t...) })

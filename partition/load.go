@@ -49,12 +49,17 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 		}
 		return report, fmt.Errorf("partition: load: %w", err)
 	}
-	m.each(len(opened), func(i int) { m.adopt(opened[i]) }) // which may read up to a snapshot's distance of log
+	m.each(len(opened), func(i int) { m.adopt(&opened[i]) }) // which may read up to a snapshot's distance of log
 	for _, o := range opened {
 		report.add(o)
+		if r, ok := m.Get(o.tp); ok && o.err == nil {
+			at := r.lastStatus()
+			report.Logs = append(report.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
+		}
+		m.awaitRoom(o)
 	}
 	for _, at := range missing {
-		m.adopt(opening{place: at, err: ErrMissing})
+		m.adopt(&opening{place: at, err: ErrMissing})
 		report.Missing = append(report.Missing, at.tp)
 	}
 	m.doubtful = report.Doubtful
@@ -99,6 +104,9 @@ func (m *Manager) judgeCut(r *Runner, state *cluster.Partition) {
 		slog.Int("partition", int(r.tp.Partition)), slog.String("accept_by_removing", segment.DoubtFile(r.dir)))
 }
 
+// remedyPartition is what an operator does about a directory whose partition.meta cannot be read or is another partition's.
+const remedyPartition = "with the broker stopped, put the right partition.meta there, or move the directory away: docs/operations.md, \"A damaged small file\""
+
 // scan lists the replicas on disk, and finishes deletions that were begun.
 func scan(o *Options, root string, report *LoadReport) ([]place, error) {
 	if err := makeRoot(o, root); err != nil {
@@ -128,12 +136,12 @@ func scan(o *Options, root string, report *LoadReport) ([]place, error) {
 			report.Strange = append(report.Strange, name) // a creation that was cut short; it is made again when it is assigned
 			continue
 		case err != nil || id.TopicID != tp.Topic || id.Partition != tp.Partition:
-			o.Log.Error("directory has the wrong identity", slog.String("directory", dir), slog.Any("error", err))
+			o.Log.Error("directory has the wrong identity and is not used", slog.String("directory", dir), slog.Any("error", err), slog.String("remedy", remedyPartition))
 			report.Strange = append(report.Strange, name)
 			continue
 		}
 		if c := o.Cluster; !c.IsZero() && id.ClusterID != c.String() {
-			return nil, fmt.Errorf("partition: %s belongs to cluster %s, this broker to %s: the volume is another broker's", dir, id.ClusterID, c)
+			return nil, fmt.Errorf("partition: %s belongs to cluster %s, this broker to %s: the volume is another broker's; mount the right one", dir, id.ClusterID, c)
 		}
 		found = append(found, place{tp: tp, dir: dir, identity: id})
 	}
@@ -186,12 +194,18 @@ type opening struct {
 
 // open opens or creates one log.
 func (m *Manager) open(at place) opening {
-	o := opening{place: at}
-	o.log, o.report, o.err = segment.Open(m.options.FS, at.dir, at.identity, segment.DefaultConfig())
+	o := m.openAgain(at)
 	if o.err != nil {
 		m.options.Log.Error("log not opened", slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Any("error", o.err))
 	}
-	if o.report.Doubtful {
+	return o
+}
+
+// openAgain is open without a word about what is wrong with the disk.
+func (m *Manager) openAgain(at place) opening {
+	o := opening{place: at}
+	o.log, o.report, o.err = segment.Open(m.options.FS, at.dir, at.identity, segment.DefaultConfig())
+	if o.report.Doubtful && o.log != nil {
 		m.options.Log.Error("records may be missing at the end of a log: it was damaged, or written without flushes and not closed; other replicas may have them",
 			slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Int64("log_end", int64(o.log.End())),
 			slog.Int64("cut_bytes", o.report.Truncated), slog.Bool("relaxed", o.report.Relaxed))
@@ -199,15 +213,16 @@ func (m *Manager) open(at place) opening {
 	return o
 }
 
-// adopt makes a runner of an opened log.
-func (m *Manager) adopt(o opening) *Runner {
-	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, lost: errors.Is(o.err, ErrMissing), wake: make(chan struct{}, 1)}
+// adopt makes a runner of an opened log. One whose producers cannot be rebuilt counts as one that could not be opened.
+func (m *Manager) adopt(o *opening) *Runner {
+	r := &Runner{manager: m, tp: o.tp, topic: o.identity.Topic, dir: o.dir, lost: errors.Is(o.err, ErrMissing), noRoom: segment.Full(o.err), wake: make(chan struct{}, 1)}
 	r.reader.lease, r.reader.log, r.reader.damage = m.leased, o.log, r.damaged
 	p := newPartition(m.env, o.tp, o.identity.Topic, o.log, o.err, &r.reader)
 	if o.log != nil {
 		p.Begin(m.options.Clock.Now(), m.options.Clock.WallMs())
 		if err := p.loadProducers(); err != nil {
-			p.broken = err
+			m.options.Log.Error("log not usable", p.attrs(slog.Any("error", err))...)
+			p.broken, o.err = err, err
 		}
 	}
 	r.partition = p

@@ -39,6 +39,7 @@ type Manager struct {
 	planner   *Planner
 	inventory *inventory
 	doubtful  []cluster.TopicPartition // of Load, until Registered
+	waiting   []cluster.TopicPartition // for room on the disk; Retry opens them, if they are still wanted
 	closed    bool
 }
 
@@ -52,10 +53,11 @@ func NewManager(o Options) (*Manager, error) {
 		options: o, root: filepath.Join(o.Root, partitionsDir), pool: newPool(o.FlushWorkers), deadlines: newDeadlines(),
 		stop: make(chan struct{}), planner: NewPlanner(o.Broker, o.Directory),
 	}
-	m.inventory = &inventory{options: &m.options}
+	retried := o.retried()
+	m.inventory = &inventory{options: &m.options, retried: retried}
 	m.lease.Store(int64(-1 << 62))
 	m.env = &environment{
-		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: o.retried(), meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
+		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: retried, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
 		flight: o.FlightInputs, snapshotBytes: int64(o.SnapshotBytes), lease: func() time.Duration { return time.Duration(m.lease.Load()) },
 	}
 	m.stopped.Go(m.run)

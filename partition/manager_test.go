@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -255,6 +256,58 @@ func TestCase12_AFullDiskWritesFewLines(t *testing.T) {
 		t.Errorf("later the log does not say %s:\n%s", want, out.String())
 	}
 }
+
+// TestCase12_AFollowerOnAFullDiskWritesFewLines: its leader sends again and again, for as long as it lasts.
+func TestCase12_AFollowerOnAFullDiskWritesFewLines(t *testing.T) {
+	disk := vfs.NewMem()
+	var out lockedBuffer
+	k := newKit(t, disk, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&out, nil)) })
+	k.topic(2, 2)
+	k.deliver(1, 0, 0, "a")
+	k.outputs.await(t, "acks", func() bool { return slices.Contains(k.outputs.acks, Progress{LogEnd: 1, Flushed: 1}) })
+	fill(disk)
+	before := out.lines()
+	const refused = 400
+	for i := range refused {
+		k.deliver(1, 1, 1, "b")
+		if i%10 == 0 { // meanwhile there is news of others, and it is maintained
+			k.register(2)
+			k.manager.inventory.dirty = true // as when something was removed
+			k.reconcile()
+			k.runner().put(message{kind: kindMaintain}, 0)
+		}
+	}
+	if s := k.runner().Status(); s.Role != RoleFollower || s.LogEnd != 1 {
+		t.Fatalf("status %+v", s)
+	}
+	told := out.lines() - before
+	if !strings.Contains(out.String(), "append refused") || told > 3*lograte.Lines {
+		t.Errorf("%d appends that were refused wrote %d lines:\n%s", refused, told, out.String())
+	}
+	disk.SetCapacity(0)
+	k.deliver(1, 1, 1, "b")
+	k.outputs.await(t, "acks", func() bool { return slices.Contains(k.outputs.acks, Progress{LogEnd: 2, Flushed: 2}) })
+}
+
+// lockedBuffer takes the lines of several goroutines.
+type lockedBuffer struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *lockedBuffer) lines() int { return strings.Count(b.String(), "\n") }
 
 // The disk fails where the name of a new replica's directory is synced, and the process is started again. What is flushed from then on outlives a power cut.
 func TestCase60_AHalfMadeDirectoryIsMadeDurable(t *testing.T) {

@@ -343,6 +343,7 @@ func (p *Partition) count() {
 	m.expands.Add(int64(now.Expands - was.Expands))
 	m.stale.Add(int64(now.Stale - was.Stale))
 	m.truncations.Add(int64(now.Truncations - was.Truncations))
+	m.lost.Add(int64(now.Lost - was.Lost))
 }
 
 // sooner is the smaller of two times of which 0 means never.

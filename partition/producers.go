@@ -33,7 +33,7 @@ type rememberedBatch struct {
 type producer struct {
 	epoch  record.ProducerEpoch
 	count  uint8
-	lastMs int64 // wall clock of the newest append
+	lastMs int64 // wall clock of the newest append, or of a repeat here
 	window [producerWindow]rememberedBatch
 }
 
@@ -111,6 +111,7 @@ func (t *Producers) check(b record.Head, leading record.LeaderEpoch, nowMs int64
 	}
 	for i := range p.window[:p.count] {
 		if w := &p.window[i]; w.first == first && w.last == b.LastSequence() {
+			p.lastMs = max(p.lastMs, nowMs) // who repeats is not idle
 			return verdict{original: w}
 		}
 	}

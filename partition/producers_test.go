@@ -186,6 +186,20 @@ func TestCase70_ForgottenProducerIsLetIn(t *testing.T) {
 	k.checkValues("a", "b")
 }
 
+// A producer whose batch waits for its acknowledgement sends it again and again, for longer than idle ones are remembered. It is not idle.
+func TestCase70_WhoRepeatsIsNotForgotten(t *testing.T) {
+	k := newKit(t, vfs.NewMem())
+	r := k.topic(1, 1)
+	for range 4 {
+		k.checkProduced(k.produce(sent{id: 9, seq: 0, values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeNone, 0)
+		k.clock.pass(DefaultProducerExpiry * 2 / 3)
+		k.manager.Contact(k.clock.Now() + 1e12)
+		r.put(message{kind: kindMaintain}, 0)
+	}
+	k.checkProduced(k.produce(sent{id: 9, seq: 1, values: []string{"b"}}.bytes(t), AcksISR), cluster.CodeNone, 1)
+	k.checkValues("a", "b")
+}
+
 // A producer writes what happened two days ago, and the broker stops right after that. What it remembers of the producer then is as young as its start.
 func TestCase70_OldTimestampsOutliveAStart(t *testing.T) {
 	mem := vfs.NewMem()

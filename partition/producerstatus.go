@@ -14,7 +14,7 @@ type ProducerStatus struct {
 	ID           record.ProducerID
 	Epoch        record.ProducerEpoch
 	LastSequence record.Sequence // of its newest batch
-	LastMs       int64           // wall clock of its newest append, ms since 1970
+	LastMs       int64           // wall clock of its newest append, or of a repeat, ms since 1970
 }
 
 // Producers lists the producers that the partition remembers, in the order of their ids. It waits for the runner, at most a second; then, and when the

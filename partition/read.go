@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/planted"
@@ -183,12 +184,14 @@ func (r *reader) epochEnd(current, asked record.LeaderEpoch) EpochEndResult {
 type replicaReader struct {
 	p     *reader
 	epoch record.LeaderEpoch
+	// begun says that something was read. A follower that has refused what it was sent asks again: what it is sent first is checked once more (case 63).
+	begun atomic.Bool
 }
 
-var _ fetcher.Reader = replicaReader{}
+var _ fetcher.Reader = (*replicaReader)(nil)
 
 // ReadReplica implements fetcher.Reader. It ends with an error when this is no longer the leadership that admitted the follower.
-func (r replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Range, end, highWatermark, logStart record.Offset, err error) {
+func (r *replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Range, end, highWatermark, logStart record.Offset, err error) {
 	for attempt := 0; ; attempt++ {
 		v := r.p.view.Load()
 		if v.role != RoleLeader || v.leaderEpoch != r.epoch {
@@ -198,7 +201,11 @@ func (r replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Ran
 		if attempt > 0 {
 			log = r.p.log.View()
 		}
-		slice, err := log.Read(from, max, v.logEnd)
+		read := log.Read
+		if !r.begun.Load() {
+			read = log.ReadAgain
+		}
+		slice, err := read(from, max, v.logEnd)
 		if errors.Is(err, segment.ErrStaleView) && attempt < staleRetries {
 			continue
 		}
@@ -209,6 +216,7 @@ func (r replicaReader) ReadReplica(from record.Offset, max int) (out fetcher.Ran
 		if slice.Len() == 0 {
 			return nil, from, v.highWatermark, v.logStart, nil
 		}
+		r.begun.Store(true)
 		return slice, slice.Next(), v.highWatermark, v.logStart, nil
 	}
 }

@@ -69,6 +69,11 @@ func (m *Manager) carryOut(p *Plan, image *cluster.Image) {
 
 // createAll opens or creates replicas, lists them durably, and only then lets them take part.
 func (m *Manager) createAll(list []cluster.TopicPartition, image *cluster.Image) {
+	m.takeIn(m.openAll(list, image, m.open), image)
+}
+
+// openAll opens or creates the logs of replicas of an image, and lists them durably.
+func (m *Manager) openAll(list []cluster.TopicPartition, image *cluster.Image, open func(place) opening) []opening {
 	opened := make([]opening, 0, len(list))
 	for _, tp := range list {
 		id, ok := identityOf(image, tp)
@@ -78,19 +83,30 @@ func (m *Manager) createAll(list []cluster.TopicPartition, image *cluster.Image)
 		}
 		opened = append(opened, opening{place: place{tp: tp, dir: filepath.Join(m.root, tp.String()), identity: id}})
 	}
-	m.each(len(opened), func(i int) { opened[i] = m.open(opened[i].place) })
+	m.each(len(opened), func(i int) { opened[i] = open(opened[i].place) })
 	m.enlist(opened)
+	return opened
+}
+
+// takeIn makes runners of what was opened, and of what could not be, in the place of those that were there.
+func (m *Manager) takeIn(opened []opening, image *cluster.Image) {
 	created := make([]*Runner, len(opened))
 	m.each(len(opened), func(i int) {
-		if r, ok := m.Get(opened[i].tp); ok {
-			<-r.halt((*Partition).Close) // of one that was lost
+		o := &opened[i]
+		old, replaced := m.Get(o.tp)
+		if replaced {
+			<-old.halt((*Partition).Close) // of one that was lost, or had no room
 		}
-		created[i] = m.adopt(opened[i])
-		if err := opened[i].err; err != nil {
-			m.options.Outputs.Offline(opened[i].tp, err)
+		created[i] = m.adopt(o)
+		switch {
+		case o.err != nil:
+			m.options.Outputs.Offline(o.tp, o.err)
+		case replaced:
+			m.options.Outputs.Online(o.tp)
 		}
 	})
-	for _, r := range created {
+	for i, r := range created {
+		m.awaitRoom(opened[i])
 		m.inform(r, image)
 	}
 }

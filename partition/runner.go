@@ -25,6 +25,7 @@ type Runner struct {
 	topic   string
 	dir     string
 	lost    bool // its directory is missing
+	noRoom  bool // its log could not be opened because the disk was full
 	told    bool // the operator, of what cut says; belongs to who informs
 	// cut says that recovery has cut off a rotten end, and that nobody is known to have what was in it.
 	cut    atomic.Bool

@@ -161,6 +161,30 @@ func TestRelaxedFlush_WaitsForItsTimeAndMarksTheLog(t *testing.T) {
 	}
 }
 
+// Nothing tells a log whose flushed end is gone from one that ended there, but what the other replicas have: so every start says how far each log goes.
+func TestCase60_AStartTellsHowFarTheLogsGo(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	for _, value := range []string{"a", "b"} {
+		k.checkProduced(k.produce(sent{values: []string{value}}.bytes(t), AcksISR), cluster.CodeNone, record.Offset(value[0]-'a'))
+	}
+	whole, cut := disk.CrashClone(), disk.CrashClone()
+	path := filepath.Join("data", partitionsDir, testTP.String(), "00000000000000000000.log")
+	info, err := cut.Stat(path)
+	k.check(err)
+	k.check(cut.Shorten(path, info.Size-1))
+	check := func(report LoadReport, end record.Offset) {
+		t.Helper()
+		want := []cluster.ReplicaLog{{Partition: testTP, Log: cluster.LogPosition{LastEpoch: 1, LogEnd: end}}}
+		if !slices.Equal(report.Logs, want) || len(report.Doubtful)+len(report.Damaged) != 0 {
+			t.Errorf("load report %+v, want logs %+v", report, want)
+		}
+	}
+	check(k.restart(whole), 2)
+	check(k.restart(cut), 1)
+}
+
 // The last batch was flushed, log.meta does not know of it yet, and it has rotted: the replica opens without it and is reported, so that it leaves the ISR.
 func TestCase5_ARottenEndIsReported(t *testing.T) {
 	disk := vfs.NewMem()

@@ -28,8 +28,9 @@ func NewOpener(o Options, lease func() time.Duration) (*Opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Opener{options: o, inventory: &inventory{options: &o}, env: &environment{
-		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: o.retried(), meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
+	retried := o.retried()
+	return &Opener{options: o, inventory: &inventory{options: &o, retried: retried}, env: &environment{
+		self: o.Broker, outputs: o.Outputs, clock: o.Clock, log: o.Log, retried: retried, meters: newMeters(o.Meter), lagMax: o.LagMax, expiry: o.ProducerExpiry,
 		flight: o.FlightInputs, snapshotBytes: int64(o.SnapshotBytes), lease: lease,
 	}}, nil
 }
@@ -170,5 +171,5 @@ func (s *Standalone) Position(leaderEpoch record.LeaderEpoch) (fetcher.Position,
 
 // Reader reads the log up to its end as a follower of the present leadership does; every read is refused while the replica does not lead.
 func (s *Standalone) Reader() fetcher.Reader {
-	return replicaReader{p: &s.reader, epoch: s.replica.LeaderEpoch()}
+	return &replicaReader{p: &s.reader, epoch: s.replica.LeaderEpoch()}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/replication"
 )
 
@@ -24,6 +25,11 @@ func (r *Runner) Status() Status {
 	case <-timer.C:
 		return r.lastStatus()
 	}
+}
+
+// Position is how far the log goes.
+func (s *Status) Position() cluster.LogPosition {
+	return cluster.LogPosition{LastEpoch: s.LastEpoch, LogStart: s.LogStart, LogEnd: s.LogEnd}
 }
 
 // lastStatus is what the view tells.

@@ -62,7 +62,8 @@ func TestEveryControlMessageTravels(t *testing.T) {
 		{controller.ProposeRequest{Command: []byte("command")},
 			controller.ProposeResponse{Result: cluster.Result{Index: 9, Code: cluster.CodeNone, Message: "m", BrokerEpoch: 7, FirstProducerID: 1000,
 				Items: []cluster.ItemResult{{Code: cluster.CodeStalePartitionEpoch}, {Partition: state}, {NextSequence: 44}, {Partition: &cluster.Partition{Leader: cluster.NoBroker}}}}}},
-		{controller.HeartbeatRequest{Broker: 1, Epoch: 2, Applied: 3, WantDrain: true, Offline: []cluster.TopicPartition{tpA}, Refusing: []cluster.BrokerID{2, 4}},
+		{controller.HeartbeatRequest{Broker: 1, Epoch: 2, Applied: 3, WantDrain: true, Offline: []cluster.TopicPartition{tpA}, Refusing: []cluster.BrokerID{2, 4},
+			Online: []cluster.TopicPartition{tpA, tpA}},
 			controller.HeartbeatResponse{Code: cluster.CodeStaleBrokerEpoch, Fenced: true, MayShutDown: true}},
 		{controller.HeartbeatRequest{}, controller.Redirect{Address: "h:9", Server: "2-y"}},
 	} {
@@ -320,5 +321,20 @@ func TestNotSentMeansThatNobodyActed(t *testing.T) {
 	}
 	if err := call(to, controller.ProposeRequest{}); !errors.Is(err, controller.ErrNotSent) {
 		t.Errorf("nobody there, dialled anew: %v", err)
+	}
+}
+
+// TestHeartbeat_OfAnEarlierVersion: a broker that does not report which replicas work again keeps its session.
+func TestHeartbeat_OfAnEarlierVersion(t *testing.T) {
+	want := controller.HeartbeatRequest{Broker: 1, Epoch: 2, Applied: 3, Offline: []cluster.TopicPartition{tpA}, Refusing: []cluster.BrokerID{2}}
+	what, b, err := encodeRequest(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut, ok := range map[int]bool{0: true, 4: true, 3: false, 5: false} {
+		got, err := decodeRequest(what, b[:len(b)-cut])
+		if (err == nil) != ok || ok && !reflect.DeepEqual(got, want) {
+			t.Errorf("%d bytes less: %+v, %v", cut, got, err)
+		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // The numbers of the control messages, on the wire; a request and its answer share one. New fields are appended to a message: a reader skips
-// what it does not know, and reads what is not there as an error, so a field may only be sent at a protocol version that has it.
+// what it does not know, and reads what is not there as an error, so a field may only be sent at a protocol version that has it; or one that may be
+// missing is the last, and is read as such (laterPartitions).
 const (
 	whatProbe     uint8 = 1
 	whatJoin      uint8 = 2
@@ -42,6 +43,7 @@ func encodeRequest(req controller.Request) (uint8, []byte, error) {
 		w.flag(r.WantDrain)
 		w.partitions(r.Offline)
 		w.brokers(r.Refusing)
+		w.partitions(r.Online)
 		return whatHeartbeat, w.b, nil
 	}
 	return 0, nil, fmt.Errorf("peer: %T has no encoding", req)
@@ -65,6 +67,7 @@ func decodeRequest(what uint8, b []byte) (controller.Request, error) {
 			WantDrain: r.flag(),
 			Offline:   r.partitions(),
 			Refusing:  r.brokers(),
+			Online:    r.laterPartitions(),
 		}
 	default:
 		return nil, fmt.Errorf("peer: control request %d is not known", what)
@@ -149,6 +152,14 @@ func (w *writer) partitions(tps []cluster.TopicPartition) {
 
 func (r *reader) partitions() []cluster.TopicPartition {
 	return list(r, 20, (*reader).partition)
+}
+
+// laterPartitions is partitions at the end of a message to which earlier versions did not append it.
+func (r *reader) laterPartitions() []cluster.TopicPartition {
+	if r.err == nil && len(r.b) == 0 {
+		return nil
+	}
+	return r.partitions()
 }
 
 func (w *writer) brokers(ids []cluster.BrokerID) {

@@ -73,7 +73,12 @@ type Admission struct {
 	Accepted bool
 	// Refused carries the ID in both cases; the rest is the refusal.
 	Refused session.Refused
+	// Lost, if not nil, says that the follower has come back with less than it had flushed.
+	Lost *Lost
 }
+
+// Lost is what a follower had told to be on its disk in this leader epoch, and what it says after a restart. It may have a new disk, or one that has not kept what was flushed.
+type Lost struct{ Flushed, LogEnd record.Offset }
 
 // reset empties e and keeps its memory.
 func (e *Effects) reset() {

@@ -130,6 +130,29 @@ func TestCase40_EarlierLifeOfAFollowerDoesNotCount(t *testing.T) {
 	}
 }
 
+// A follower's disk has not kept what was flushed: after a restart its log is a prefix of its leader's like that of any follower that is behind, but this leader has heard that more was on disk. That is
+// told once, and it has to come back with everything.
+func TestCase60_AFollowerThatHasLostItsEndIsNoticed(t *testing.T) {
+	w := started(t)
+	for range 3 {
+		w.node(1).produce(replication.AcksISR, time.Hour)
+	}
+	w.settle(nil)
+	r, n := w.node(1).replica, w.node(3)
+	before := n.log
+	for _, c := range []struct{ end, lost int }{{3, 0}, {1, 1}, {2, 1}, {3, 0}} {
+		n.crash()
+		n.log = before
+		n.log.cut(replication.Truncate{To: record.Offset(c.end)})
+		n.start()
+		had := r.Counts().Lost
+		w.settle(nil)
+		if got := int(r.Counts().Lost - had); got != c.lost {
+			t.Errorf("it came back with %d of 3: noticed %d times", c.end, got)
+		}
+	}
+}
+
 // Case 53: a move that brings broker 2 is given up and begun again, and the leader hears of both at once, by the new leader epoch that goes with the loss of a
 // replica. Broker 2 has dropped what it had meanwhile: what it told before does not count, and it joins when it has everything again.
 func TestCase53_AReplicaThatWentAndCameBackStartsFromNothing(t *testing.T) {

@@ -22,6 +22,8 @@ type Progress struct {
 	SubscribedEpoch cluster.BrokerEpoch
 	// LogEnd and Flushed are what it last told, -1 before the first admitted subscription of this leader epoch.
 	LogEnd, Flushed record.Offset
+	// kept is the highest flushed end that any life of the broker told in this leader epoch: less than that means that its disk has lost something.
+	kept record.Offset
 
 	written, synced lag
 }
@@ -49,7 +51,7 @@ func (f *Progress) behindAt(r *Replica) time.Duration {
 
 // tell takes ends that the follower reported.
 func (f *Progress) tell(r *Replica, now time.Duration, logEnd, flushed record.Offset) {
-	f.LogEnd, f.Flushed = logEnd, flushed
+	f.LogEnd, f.Flushed, f.kept = logEnd, flushed, max(f.kept, flushed)
 	f.written.reached(logEnd, r.logEnd, now)
 	f.synced.reached(flushed, r.flushed, now)
 }

@@ -95,6 +95,7 @@ type Counts struct {
 	Diverged    uint64 // subscriptions refused because the follower's log differs
 	Shrinks     uint64 // accepted ISR changes that took members away
 	Expands     uint64 // accepted ISR changes that added members
+	Lost        uint64 // followers that came back with less than they had flushed
 }
 
 // New returns an idle replica of an opened log.

@@ -16,6 +16,24 @@ func (r *Replica) subscribe(now time.Duration, in *SubscribeRequested) {
 		return
 	}
 	f := r.follower(in.Follower)
+	lost := r.lost(f, in)
+	r.admit(now, f, in)
+	r.out.Admit[len(r.out.Admit)-1].Lost = lost
+}
+
+// lost notices that a new life of a follower has less than an earlier one had flushed, once. That such a log is shorter than the leader's would not show it.
+func (r *Replica) lost(f *Progress, in *SubscribeRequested) *Lost {
+	if in.Epoch == f.SubscribedEpoch || in.LogEnd >= f.kept || r.relaxed {
+		return nil
+	}
+	r.counts.Lost++
+	out := &Lost{Flushed: f.kept, LogEnd: in.LogEnd}
+	f.kept = in.LogEnd
+	return out
+}
+
+// admit answers a follower that may subscribe, once.
+func (r *Replica) admit(now time.Duration, f *Progress, in *SubscribeRequested) {
 	f.Subscribed = false // a second one replaces the first, which the sender has ended
 	if in.LogEnd < r.logStart || (in.LastEpoch == record.NoEpoch && in.LogEnd > r.logEnd) {
 		r.refuse(in, cluster.CodeOffsetOutOfRange)

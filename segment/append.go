@@ -173,7 +173,7 @@ func (l *Log) write(b []byte) error {
 		return nil
 	}
 	err = fmt.Errorf("segment: append at byte %d of %s: %w", l.active.size, h.Name(), err)
-	if n > 0 || !full(err) {
+	if n > 0 || !Full(err) {
 		if cut := h.Truncate(l.active.size); cut != nil {
 			return l.fail(fmt.Errorf("%w; and cutting it back: %w", err, cut))
 		}
@@ -183,7 +183,7 @@ func (l *Log) write(b []byte) error {
 
 // spare keeps the log online when the disk was merely full.
 func (l *Log) spare(err error) error {
-	if full(err) {
+	if Full(err) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return l.fail(err)

@@ -101,3 +101,34 @@ func BenchmarkOpenClean(b *testing.B) {
 		l.Abandon()
 	}
 }
+
+// BenchmarkReadBack reads 64 MiB of batches of so many records of 100 bytes in fetches of 1 MiB: the first read after the append reads their headers back, later ones
+// those at hand only.
+func BenchmarkReadBack(b *testing.B) {
+	for _, records := range []int{1, 10, 500} {
+		l := benchLog(b)
+		batch, err := record.Parse(makeBatch(b, batchSpec{count: records, size: 96, ts: 1000, fill: 'x'}))
+		check(b, err)
+		for l.Size() < 64<<20 {
+			batch.Stamp(l.End(), 1)
+			_, err := l.Append(5000, batch.Bytes())
+			check(b, err)
+		}
+		for _, first := range []bool{true, false} {
+			b.Run(fmt.Sprintf("records-%d/first-%v", records, first), func(b *testing.B) {
+				b.SetBytes(l.Size())
+				for b.Loop() {
+					if first {
+						l.active.file.readBack = nil
+					}
+					for at, v := record.Offset(0), l.View(); at < v.End(); {
+						s, err := v.Read(at, 1<<20, v.End())
+						check(b, err)
+						at = s.Next()
+						s.Release()
+					}
+				}
+			})
+		}
+	}
+}

@@ -59,7 +59,7 @@ func (e *OffsetError) Error() string {
 // Is matches ErrOffsetOutOfRange.
 func (e *OffsetError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
-// full reports whether an I/O error says that space ran out, which alone is survived.
-func full(err error) bool {
+// Full reports whether an I/O error says that space ran out, which alone is survived. After an Open that fails so, a later one may succeed.
+func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -24,8 +24,9 @@ type file struct {
 	mu       sync.Mutex // guards the rest
 	handle   vfs.File
 	refs     int
-	gone     bool // the path may name another file now: never open it again
-	verified spans
+	gone     bool  // the path may name another file now: never open it again
+	verified spans // good as it was appended, or CRC-checked since the log was opened
+	readBack spans // its headers were read from the file since then
 }
 
 func newFile(fs vfs.FS, path string, flag vfs.Flag) *file {
@@ -145,17 +146,23 @@ func (f *file) markGone() {
 	f.gone = true
 }
 
-// isVerified reports whether all of a range was CRC-checked since the log was opened.
-func (f *file) isVerified(from, to int64) bool {
+// checked reports whether all of a range was appended or CRC-checked since the log was opened, and whether its headers were read from the file.
+func (f *file) checked(from, to int64) (verified, readBack bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.verified.covers(from, to)
+	return f.verified.covers(from, to), f.readBack.covers(from, to)
 }
 
 func (f *file) markVerified(from, to int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.verified.add(from, to)
+}
+
+func (f *file) markReadBack(from, to int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readBack.add(from, to)
 }
 
 // maxSpans bounds what is remembered of scattered reads. Beyond it the smallest range is forgotten, and checked again if it is read.

@@ -80,7 +80,7 @@ func (l *Log) EndFlush(f Flush, err error) error {
 	if l.metaDue {
 		// A full disk costs a longer recovery and nothing else, since the files are named; the next flush tries again.
 		err := l.writeMeta(false, noTruncation)
-		if err != nil && !full(err) {
+		if err != nil && !Full(err) {
 			return l.fail(err)
 		}
 	}

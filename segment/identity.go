@@ -54,7 +54,7 @@ func ReadIdentity(fsys vfs.FS, dir string) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: partition.meta of %s: %w", ErrIdentity, dir, err)
 	}
 	if f.Version != identityVersion {
-		return Identity{}, fmt.Errorf("%w: partition.meta of %s has format version %d, this program knows %d", ErrIdentity, dir, f.Version, identityVersion)
+		return Identity{}, fmt.Errorf("%w: partition.meta of %s has format version %d, this program knows %d: use the version that wrote it", ErrIdentity, dir, f.Version, identityVersion)
 	}
 	topicID, err := hex.DecodeString(f.TopicID)
 	if err != nil || len(topicID) != 16 {

@@ -261,7 +261,7 @@ func (l *Log) closeClean() error {
 	}
 	x := l.active.memory
 	x.noteLast(l.active)
-	if err := writeIndexes(l.fs, l.dir, l.active.base, &x); err != nil && !full(err) {
+	if err := writeIndexes(l.fs, l.dir, l.active.base, &x); err != nil && !Full(err) {
 		return fmt.Errorf("segment: write indexes: %w", err)
 	}
 	closed := *l.active

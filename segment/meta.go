@@ -71,7 +71,7 @@ func parseMeta(b []byte) (meta, error) {
 	}
 	text, ok := strings.CutPrefix(string(b[:body]), metaHeader)
 	if !ok {
-		return meta{}, fmt.Errorf("%w: log.meta has an unknown format version", ErrIdentity)
+		return meta{}, fmt.Errorf("%w: log.meta has an unknown format version: use the version that wrote it", ErrIdentity)
 	}
 	var m meta
 	var clean, relaxed, gaps int

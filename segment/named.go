@@ -41,7 +41,7 @@ func (o *opener) announce(doomed []record.Offset) error {
 		return nil
 	}
 	err := o.log.replaceMeta(cut)
-	if full(err) {
+	if Full(err) {
 		return nil
 	}
 	if err != nil {

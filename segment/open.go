@@ -83,7 +83,7 @@ func (o *opener) open() error {
 	if o.bases, err = listSegments(o.log.fs, o.log.dir); err != nil {
 		return err
 	}
-	o.log.gaps = o.meta.gaps || !o.known && len(o.bases) > 0
+	o.log.gaps = o.meta.gaps // of one that is not known recovery finds out
 	leftovers := o.skip()
 	if o.known && o.meta.clean {
 		ok, err := o.openClean(leftovers)

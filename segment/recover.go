@@ -214,6 +214,7 @@ func (o *opener) trust(base record.Offset, last bool) (*trusted, error) {
 type scanned struct {
 	*segment
 	torn   int64 // bytes behind the last good batch
+	gap    bool  // offsets are missing between its batches
 	epochs epochHistory
 }
 
@@ -235,6 +236,9 @@ func (o *opener) scan(base record.Offset, more bool) (scanned, error) {
 	bad, err := o.read(&out, h, info.Size)
 	if err != nil {
 		return scanned{}, err
+	}
+	if !o.known { // the whole log is read, so that what log.meta said is seen
+		out.exact, o.log.gaps = !out.gap, o.log.gaps || out.gap
 	}
 	out.written, out.created = info.ModTime, info.ModTime
 	out.file.markVerified(0, out.size)
@@ -275,6 +279,7 @@ func (o *opener) read(out *scanned, h vfs.File, size int64) (*DamageError, error
 		if int64(head.next-1-s.base) > maxRelative {
 			return &DamageError{Path: s.file.path, Position: position, Offset: s.end, Reason: fmt.Sprintf("offset %d is too far from its segment", head.next-1)}
 		}
+		out.gap = out.gap || head.base != s.end
 		s.newest.note(head)
 		if s.memory.note(s.base, head, position, since, interval, s.newest) {
 			since = 0
@@ -285,7 +290,7 @@ func (o *opener) read(out *scanned, h vfs.File, size int64) (*DamageError, error
 		o.report.RecoveredBatches++
 		return nil
 	}
-	fit := chain{expect: s.base, exact: s.exact, known: true, end: math.MaxInt64, epoch: o.log.epochs.last(), epochs: o.recorded, trails: true}
+	fit := chain{expect: s.base, exact: s.exact, known: true, end: math.MaxInt64, epoch: o.log.epochs.last(), epochs: o.recorded, settled: o.meta.recoveryPoint}
 	err := scanBatches(h, s.file.path, size, fit, each)
 	var bad *DamageError
 	switch {
@@ -451,7 +456,7 @@ func (o *opener) settle() error {
 		l.epochsSum = crc32.Checksum(epochHistory{}.encode(), castagnoli())
 	}
 	err := l.writeMeta(false, noTruncation)
-	if full(err) && o.meta.truncating < 0 {
+	if Full(err) && o.meta.truncating < 0 {
 		l.metaDue = true // the log.meta that is there stays right, so a full disk keeps no log from starting
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/moldau-log/moldau/internal/vfs"
@@ -125,6 +126,27 @@ func TestCase22_AFileThatIsEmptiedIsMissed(t *testing.T) {
 	}
 }
 
+// Records that were deleted may be the newest that a file holds: the log starts at its end, in the middle of the file. When that file loses its end the log is refused, and verify
+// says why.
+func TestCase22_VerifyMissesWhatRecoveryMisses(t *testing.T) {
+	fs := newTestFS(t)
+	l, _ := mustOpen(t, fs, testConfig())
+	add(t, l, 3, 2, 100, 1)
+	check(t, l.Flush())
+	check(t, l.MoveStart(l.End()))
+	disk := fs.CrashClone()
+	l.Abandon()
+	check(t, editFile(disk, filepath.Join(testDir, fileName(0, logSuffix)), func([]byte) []byte { return nil }))
+	if _, _, err := Open(disk.CrashClone(), testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("opened with %v", err)
+	}
+	findings, err := Verify(disk, testDir)
+	check(t, err)
+	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Kind == KindDamage }) {
+		t.Errorf("verify finds %+v", findings)
+	}
+}
+
 // The leader epoch lies outside the checksum. It is held against the history: in a read of a log that was closed, and in recovery.
 func TestCase3_ARottenLeaderEpochIsFound(t *testing.T) {
 	for _, bit := range []byte{1, 2, 4} { // epoch 5 becomes 4, 7 and 1
@@ -161,6 +183,100 @@ func TestCase3_ARottenLeaderEpochIsFound(t *testing.T) {
 		}
 		if _, _, _, err := l.View().OffsetForTimestamp(context.Background(), 1005, l.End(), nil); !errors.Is(err, ErrDamaged) {
 			t.Errorf("bit %d: search by timestamp: %v", bit, err)
+		}
+		check(t, l.Close())
+	}
+}
+
+// A leader epoch that has risen passes for a newer one only where the history, which log.meta names, may not know it yet: above the recovery point.
+func TestCase3_ALeaderEpochThatHasRisenIsFoundBelowTheRecoveryPoint(t *testing.T) {
+	for more := range 3 { // batches that are flushed after the recovery point was noted
+		fs := newTestFS(t)
+		l, _ := mustOpen(t, fs, testConfig())
+		before := add(t, l, 2, 2, 100, 3)
+		check(t, l.Flush())
+		check(t, l.Checkpoint())
+		add(t, l, more, 2, 100, 3)
+		check(t, l.Flush())
+		disk := fs.CrashClone()
+		l.Abandon()
+		check(t, disk.Flip(filepath.Join(testDir, fileName(0, logSuffix)), int64(len(before[0]))+13, 0x10))
+		findings, err := Verify(disk, testDir)
+		if err != nil || len(findings) == 0 || findings[0].Kind != KindDamage {
+			t.Errorf("%d more: verify: %v, %v", more, findings, err)
+		}
+		if l, _, err := Open(disk, testDir, testID, testConfig()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%d more: opened with %v, of epochs %v", more, err, l.Epochs())
+		}
+	}
+}
+
+// A log whose log.meta was lost once is read whole at that start, which shows that no offset is missing in it. From then on one that is has rotted, as before.
+func TestCase17_ALostLogMetaLeavesTheOffsetsExact(t *testing.T) {
+	for name, lose := range map[string]func(b []byte) []byte{
+		"torn": func(b []byte) []byte { return b[:len(b)/2] }, "empty": func([]byte) []byte { return nil }, "rotten": func(b []byte) []byte { b[3] ^= 1; return b },
+	} {
+		for _, clean := range []bool{true, false} {
+			fs := newTestFS(t)
+			l, _ := mustOpen(t, fs, testConfig())
+			add(t, l, 12, 2, 400, 3)
+			check(t, l.Flush())
+			l.Abandon()
+			check(t, editFile(fs, filepath.Join(testDir, metaName), lose))
+			l, _ = mustOpen(t, fs, testConfig())
+			end, base, size := l.End(), l.active.base, l.active.size
+			batches := add(t, l, 1, 2, 100, 3)
+			check(t, l.Flush())
+			if clean {
+				check(t, l.Close())
+			} else {
+				l.Abandon()
+			}
+			if int64(len(batches[0])) >= size {
+				t.Fatalf("the newest segment had %d bytes", size)
+			}
+			check(t, fs.Flip(filepath.Join(testDir, fileName(base, logSuffix)), size+5, 1))
+			l, report, err := Open(fs, testDir, testID, testConfig())
+			switch {
+			case errors.Is(err, ErrDamaged):
+				continue
+			case err != nil:
+				t.Fatal(err)
+			case clean: // nothing was read
+				if s, err := l.View().Read(end, 1, l.End()); !errors.Is(err, ErrDamaged) {
+					t.Errorf("%s: read %d bytes, %v", name, s.Len(), err)
+				}
+			case l.End() > end || !report.Doubtful:
+				t.Errorf("%s: the log ends at %d, not at %d, %+v", name, l.End(), end, report)
+			}
+			check(t, l.Close())
+		}
+	}
+}
+
+// Whoever is told of damage looks for it again: it has to be where the error says, wherever the read began.
+func TestCase3_DamageIsWhereTheErrorSays(t *testing.T) {
+	for which := range 8 {
+		fs := newTestFS(t)
+		l, _ := mustOpen(t, fs, testConfig())
+		at := int64(120)
+		for i, b := range add(t, l, 8, 2, 100, 3) {
+			if i < which {
+				at += int64(len(b))
+			}
+		}
+		check(t, l.Close())
+		check(t, fs.Flip(filepath.Join(testDir, fileName(0, logSuffix)), at, 1))
+		l, _ = mustOpen(t, fs, testConfig())
+		for from := range l.End() {
+			s, err := l.View().Read(from, 1<<20, l.End())
+			var d *DamageError
+			switch {
+			case err == nil:
+				s.Release()
+			case !errors.As(err, &d) || !l.View().IsDamaged(d.Offset):
+				t.Errorf("batch %d, read from %d: %v", which, from, err)
+			}
 		}
 		check(t, l.Close())
 	}

@@ -83,16 +83,43 @@ func (s *segment) matches(h vfs.File, e offsetEntry) bool {
 	return err == nil && b.next-1 == s.base+record.Offset(e.relative)
 }
 
-// verify checks the CRCs of a range of whole batches unless that was done before. Base offsets and leader epochs lie outside the CRC, so it
+// check proves a range of whole batches that fits to what was there before, and of which a walk has come past the first ones. What was appended is known to be good as it was written: only its headers are
+// read back, once, because nobody else can tell that an offset or a leader epoch has rotted. Those that the walk has at hand are looked at each time, for nothing.
+func (s *segment) check(w *walker, fit chain, from, to int64) error {
+	verified, readBack := s.file.checked(from, to)
+	if !verified {
+		return s.verify(w.r, from, to, fit)
+	}
+	if planted.On(planted.ReadUnchecked) {
+		return nil
+	}
+	for w.position < to {
+		if readBack && !w.atHand() {
+			return nil
+		}
+		if _, _, err := w.next(); err != nil {
+			return err
+		}
+	}
+	if to < s.size && (!readBack || w.atHand()) { // the last one leaves room for what follows
+		if _, _, err := w.next(); err != nil {
+			return err
+		}
+	}
+	if !readBack {
+		s.file.markReadBack(from, to)
+	}
+	return nil
+}
+
+// verify checks the CRCs of a range of whole batches. Base offsets and leader epochs lie outside the CRC, so it
 // also checks that they rise, that they leave room for what follows the range, and that the epochs are those of the history.
-func (s *segment) verify(h vfs.File, from, to int64, epochs epochHistory) error {
-	if s.file.isVerified(from, to) || planted.On(planted.ReadUnchecked) {
+func (s *segment) verify(h io.ReaderAt, from, to int64, fit chain) error {
+	if planted.On(planted.ReadUnchecked) {
 		return nil
 	}
 	w := s.walk(h, to)
 	defer w.close()
-	fit := s.chain(from)
-	fit.epochs = epochs
 	if err := verify(h, s.file.path, from, to, fit, func(b record.Batch, _ int64) { w.chain.note(b.NextOffset(), b.LeaderEpoch()) }); err != nil {
 		return err
 	}
@@ -100,6 +127,7 @@ func (s *segment) verify(h vfs.File, from, to int64, epochs epochHistory) error 
 		return err
 	}
 	s.file.markVerified(from, to)
+	s.file.markReadBack(from, to)
 	return nil
 }
 

@@ -114,12 +114,13 @@ func (q search) in(ctx context.Context, s *segment, ts int64) (record.Offset, in
 	if err != nil {
 		return 0, 0, false, err
 	}
-	w := s.walk(h, int64(entry.position))
+	w := s.walkFrom(h, entry, q.epochs)
 	defer w.close()
 	for {
 		if err := ended(ctx); err != nil {
 			return 0, 0, false, err
 		}
+		fit := w.chain
 		b, position, err := w.next()
 		if errors.Is(err, io.EOF) || err == nil && b.base >= q.limit {
 			return 0, 0, false, nil
@@ -130,7 +131,7 @@ func (q search) in(ctx context.Context, s *segment, ts int64) (record.Offset, in
 		if b.next <= q.start || !q.want(b.maxTimestamp) {
 			continue
 		}
-		if r, ok, err := q.inBatch(s, h, position, b.size); ok || err != nil {
+		if r, ok, err := q.inBatch(s, h, position, b.size, fit); ok || err != nil {
 			return r.offset, r.timestamp, ok, err
 		}
 	}
@@ -152,7 +153,7 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := s.walk(h, int64(entry.position))
+	w := s.walkFrom(h, entry, q.epochs)
 	defer w.close()
 	for {
 		b, _, err := w.next()
@@ -170,9 +171,11 @@ func (q search) from(s *segment, h vfs.File, ts int64) (record.Offset, error) {
 }
 
 // inBatch looks at the records of one batch.
-func (q search) inBatch(s *segment, h vfs.File, position, size int64) (at instant, found bool, err error) {
-	if err := s.verify(h, position, position+size, q.epochs); err != nil {
-		return instant{}, false, err
+func (q search) inBatch(s *segment, h vfs.File, position, size int64, fit chain) (at instant, found bool, err error) {
+	if verified, _ := s.file.checked(position, position+size); !verified {
+		if err := s.verify(h, position, position+size, fit); err != nil {
+			return instant{}, false, err
+		}
 	}
 	b := make([]byte, size)
 	if _, err := readAt(h, b, position); err != nil {

@@ -53,7 +53,7 @@ func Verify(fs vfs.FS, dir string) ([]Finding, error) {
 			m.start = bases[0]
 		}
 	}
-	v.meta, v.end = m, m.start
+	v.meta, v.end, v.read = m, m.start, m.start
 	if v.recorded, err = readEpochs(fs, dir, m.epochs); err != nil {
 		v.recorded = nil // checkEpochs reports it
 	}
@@ -67,8 +67,8 @@ func Verify(fs vfs.FS, dir string) ([]Finding, error) {
 			return v.findings, fmt.Errorf("segment: verify: %w", err)
 		}
 	}
-	if v.end < m.recoveryPoint {
-		v.report(KindDamage, "", 0, v.end, fmt.Sprintf("the log ends at %d, below the recovery point %d", v.end, m.recoveryPoint))
+	if end := v.read; end < m.recoveryPoint {
+		v.report(KindDamage, "", 0, end, fmt.Sprintf("the log ends at %d, below the recovery point %d", end, m.recoveryPoint))
 	}
 	v.checkEpochs()
 	return v.findings, nil
@@ -79,7 +79,8 @@ type verifier struct {
 	dir      string
 	meta     meta
 	end      record.Offset
-	lost     bool // the end of the last segment is not known
+	read     record.Offset // end of the last segment, which is below the log start when records that are deleted are missing in it
+	lost     bool          // the end of the last segment is not known
 	epochs   epochHistory
 	recorded epochHistory // of the epoch file, if it is the one that log.meta names
 	findings []Finding
@@ -105,19 +106,19 @@ func (v *verifier) segment(base record.Offset, i int, last bool) error {
 	if err != nil {
 		return err
 	}
-	v.end = max(v.end, base)
+	v.end, v.read = max(v.end, base), base
 	var heads []head
 	var positions []int64
 	whole := true
 	for at := int64(0); at < size; {
-		fit := chain{expect: base, exact: !v.meta.gaps, known: at == 0, end: math.MaxInt64, epoch: v.epochs.last(), epochs: v.recorded, trails: true}
+		fit := chain{expect: base, exact: !v.meta.gaps, known: at == 0, end: math.MaxInt64, epoch: v.epochs.last(), epochs: v.recorded, settled: v.meta.recoveryPoint}
 		if len(heads) > 0 {
 			fit.expect = heads[len(heads)-1].next
 		}
 		err := verify(h, name, at, size, fit, func(b record.Batch, at int64) {
 			heads, positions = append(heads, headOf(b.Head)), append(positions, at)
 			v.epochs = v.epochs.note(b.LeaderEpoch(), b.BaseOffset())
-			v.end = max(v.end, b.NextOffset())
+			v.end, v.read = max(v.end, b.NextOffset()), b.NextOffset()
 		})
 		if err == nil {
 			break

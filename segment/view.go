@@ -44,9 +44,18 @@ func (v *View) find(offset record.Offset) int {
 // which is the high watermark for consumers and the log end for followers; at most max bytes, but the first batch even when it is
 // larger. A Slice lies in one segment file, so it may be shorter than what the log has. It is empty when nothing lies below limit.
 //
-// The first batch may begin below from; clients skip what they did not ask for. The bytes were CRC-checked since the log was opened.
+// The first batch may begin below from; clients skip what they did not ask for. The bytes were CRC-checked since the log was opened, or appended and their headers read back.
 // The caller releases the Slice. The errors are *OffsetError, *DamageError, ErrStaleView, or what the disk said.
 func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, error) {
+	return v.read(from, max, limit, false)
+}
+
+// ReadAgain is Read for somebody who has found the bytes bad that were read there before: they are CRC-checked whatever is known of them.
+func (v *View) ReadAgain(from record.Offset, max int, limit record.Offset) (Slice, error) {
+	return v.read(from, max, limit, true)
+}
+
+func (v *View) read(from record.Offset, max int, limit record.Offset, again bool) (Slice, error) {
 	if from < v.start || from > v.End() {
 		return Slice{}, &OffsetError{Offset: from, Start: v.start, End: v.End()}
 	}
@@ -62,7 +71,7 @@ func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, er
 	if err != nil {
 		return Slice{}, err
 	}
-	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max), epochs: v.epochs}
+	r := reader{segment: s, handle: h, from: from, limit: limit, max: int64(max), epochs: v.epochs, again: again}
 	position, length, next, err := r.locate()
 	if err != nil {
 		s.file.release()
@@ -78,6 +87,23 @@ func (v *View) Read(from record.Offset, max int, limit record.Offset) (Slice, er
 	return Slice{file: s.file, handle: h, position: position, length: int(length), next: next}, nil
 }
 
+// IsDamaged looks again at where a read has found damage: at the batch that holds an offset, and at the one before, which says where that begins.
+func (v *View) IsDamaged(at record.Offset) bool {
+	for _, from := range []record.Offset{at, at - 1} {
+		if from < v.start || from >= v.End() {
+			continue
+		}
+		s, err := v.ReadAgain(from, 1, v.End())
+		if errors.Is(err, ErrDamaged) {
+			return true
+		}
+		if err == nil {
+			s.Release()
+		}
+	}
+	return false
+}
+
 // reader finds the bytes for one Read.
 type reader struct {
 	segment     *segment
@@ -85,6 +111,7 @@ type reader struct {
 	from, limit record.Offset
 	max         int64
 	epochs      epochHistory
+	again       bool // what was checked counts for nothing
 }
 
 // locate returns where the answer begins, how long it is, and the offset after it. What is walked over to find it is verified with it, because a header that
@@ -95,17 +122,23 @@ func (r *reader) locate() (position, length int64, next record.Offset, err error
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	w := s.walk(r.handle, int64(entry.position))
+	w := s.walkFrom(r.handle, entry, r.epochs)
 	defer w.close()
+	fit := w.chain
 	first, position, err := r.seek(w)
 	if err != nil || first.next > r.limit {
 		return 0, 0, 0, err
 	}
+	behind := w.chain
 	end, next, err := r.extend(w, position+first.size, first.next, position+r.max)
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	return position, end - position, next, s.verify(r.handle, int64(entry.position), end, r.epochs)
+	if r.again {
+		return position, end - position, next, s.verify(r.handle, int64(entry.position), end, fit)
+	}
+	w.position, w.chain = position+first.size, behind
+	return position, end - position, next, s.check(w, fit, int64(entry.position), end)
 }
 
 // seek steps to the batch that holds from.
@@ -159,6 +192,6 @@ func (r *reader) leap(w *walker, end, byteLimit int64) int64 {
 		return end
 	}
 	w.position = int64(entries[n-1].position)
-	w.chain = s.chain(w.position)
+	w.chain = s.chainFrom(entries[n-1], r.epochs)
 	return w.position
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/moldau-log/moldau/internal/planted"
@@ -49,15 +50,26 @@ type chain struct {
 	exact  bool          // later is wrong
 	known  bool          // the batch before is known, or there is none: only then can later be wrong
 	end    record.Offset // and ends here or earlier
+	first  record.Offset // and, if it is the first that is walked over and an index entry names it, exactly here; 0 for nobody knows
 
-	epoch  record.LeaderEpoch // of the batch before; the next has this one or a newer one
-	epochs epochHistory       // what is known of the epochs; offsets before its first are not
-	trails bool               // epochs may lack the newest ones
+	epoch   record.LeaderEpoch // of the batch before; the next has this one or a newer one
+	epochs  epochHistory       // what is known of the epochs; offsets before its first are not
+	settled record.Offset      // from here on epochs may lack newer ones
 }
 
 // chain is that of the batches of a segment from a position on.
 func (s *segment) chain(from int64) chain {
-	return chain{expect: s.base, exact: s.exact, known: from == 0, end: s.end, epoch: record.NoEpoch}
+	return chain{expect: s.base, exact: s.exact, known: from == 0, end: s.end, epoch: record.NoEpoch, settled: math.MaxInt64}
+}
+
+// chainFrom is that of the batches from an index entry on, which says where its batch ends.
+func (s *segment) chainFrom(e offsetEntry, epochs epochHistory) chain {
+	c := s.chain(int64(e.position))
+	c.epochs = epochs
+	if e.relative >= 0 {
+		c.first = s.base + record.Offset(e.relative) + 1
+	}
+	return c
 }
 
 // refuse says why a batch does not fit.
@@ -65,6 +77,8 @@ func (c *chain) refuse(base, next record.Offset, epoch record.LeaderEpoch) strin
 	switch {
 	case base < c.expect, c.exact && c.known && base != c.expect:
 		return fmt.Sprintf("batch begins at offset %d, expected %d", base, c.expect)
+	case c.first > 0 && next != c.first:
+		return fmt.Sprintf("batch ends at offset %d, by the index at %d", next, c.first)
 	case next > c.end:
 		return fmt.Sprintf("batch ends at offset %d, its segment at %d", next, c.end)
 	case epoch < c.epoch:
@@ -73,15 +87,23 @@ func (c *chain) refuse(base, next record.Offset, epoch record.LeaderEpoch) strin
 	if planted.On(planted.LeaderEpochUnchecked) {
 		return ""
 	}
-	if want, newest := c.epochs.at(base); want != record.NoEpoch && epoch != want && !(newest && c.trails && epoch > want) {
+	if want, newest := c.epochs.at(base); want != record.NoEpoch && epoch != want && !(newest && base >= c.settled && epoch > want) {
 		return fmt.Sprintf("batch of leader epoch %d where the history has %d", epoch, want)
 	}
 	return ""
 }
 
+// offset is one in the next batch, as far as that can be said.
+func (c *chain) offset() record.Offset {
+	if c.first > 0 {
+		return c.first - 1
+	}
+	return c.expect
+}
+
 // note goes on behind a batch.
 func (c *chain) note(next record.Offset, epoch record.LeaderEpoch) {
-	c.expect, c.known, c.epoch = next, true, epoch
+	c.expect, c.known, c.epoch, c.first = next, true, epoch, 0
 }
 
 // windowBytes is how much a walk reads at once: many small batches, or one large one's header.
@@ -95,6 +117,7 @@ type walker struct {
 	path     string
 	position int64 // of the next batch
 	limit    int64
+	stride   int64 // size of the batch before, 0 for none
 	chain    chain
 
 	window *[windowBytes]byte
@@ -107,6 +130,13 @@ func (s *segment) walk(r io.ReaderAt, from int64) *walker {
 	return &walker{
 		r: r, path: s.file.path, position: from, limit: s.size, chain: s.chain(from), window: windows.Get().(*[windowBytes]byte),
 	}
+}
+
+// walkFrom begins at an index entry.
+func (s *segment) walkFrom(r io.ReaderAt, e offsetEntry, epochs epochHistory) *walker {
+	w := s.walk(r, int64(e.position))
+	w.chain = s.chainFrom(e, epochs)
+	return w
 }
 
 func (w *walker) close() {
@@ -135,9 +165,15 @@ func (w *walker) next() (head, int64, error) {
 	if reason := w.chain.refuse(h.base, h.next, h.epoch); reason != "" {
 		return head{}, position, w.damage(reason)
 	}
-	w.position += h.size
+	w.position, w.stride = position+h.size, h.size
 	w.chain.note(h.next, h.epoch)
 	return h, position, nil
+}
+
+// atHand reports whether the next header is in the window, so that nothing is read for it.
+func (w *walker) atHand() bool {
+	at := w.position - w.start
+	return at >= 0 && at+record.HeaderSize <= int64(w.filled)
 }
 
 // header returns the bytes of the header at position, fewer at the limit.
@@ -145,7 +181,11 @@ func (w *walker) header() ([]byte, error) {
 	want := min(int64(record.HeaderSize), w.limit-w.position)
 	at := w.position - w.start
 	if at < 0 || at+want > int64(w.filled) {
-		n, err := readAt(w.r, w.window[:min(windowBytes, w.limit-w.position)], w.position)
+		ahead := int64(windowBytes)
+		if w.stride >= windowBytes {
+			ahead = record.HeaderSize // the batch after this one is as far away, probably
+		}
+		n, err := readAt(w.r, w.window[:min(ahead, w.limit-w.position)], w.position)
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +195,7 @@ func (w *walker) header() ([]byte, error) {
 }
 
 func (w *walker) damage(reason string) *DamageError {
-	return &DamageError{Path: w.path, Position: w.position, Offset: w.chain.expect, Reason: reason}
+	return &DamageError{Path: w.path, Position: w.position, Offset: w.chain.offset(), Reason: reason}
 }
 
 // readAt fills b. A file that is shorter than its view was truncated under it.
@@ -188,7 +228,7 @@ func verify(r io.ReaderAt, path string, from, to int64, fit chain, each func(rec
 		}
 		if used == 0 {
 			if need <= n || from+need > to {
-				return &DamageError{Path: path, Position: from, Offset: fit.expect, Reason: fmt.Sprintf("batch of %d bytes is cut off at %d", need, to)}
+				return &DamageError{Path: path, Position: from, Offset: fit.offset(), Reason: fmt.Sprintf("batch of %d bytes is cut off at %d", need, to)}
 			}
 			buf = make([]byte, 0, need)
 		}
@@ -200,7 +240,7 @@ func verify(r io.ReaderAt, path string, from, to int64, fit chain, each func(rec
 // verifyBuffer checks the whole batches at the start of b and returns how many bytes they take, and how many the next one needs.
 func verifyBuffer(b []byte, path string, at int64, fit *chain, each func(record.Batch, int64)) (used, need int64, err error) {
 	damage := func(reason string) error {
-		return &DamageError{Path: path, Position: at + used, Offset: fit.expect, Reason: reason}
+		return &DamageError{Path: path, Position: at + used, Offset: fit.offset(), Reason: reason}
 	}
 	for used < int64(len(b)) {
 		rest := b[used:]

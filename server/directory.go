@@ -29,6 +29,10 @@ const (
 // maxStarts bounds the runs that a clean-stop marker names; the oldest are forgotten.
 const maxStarts = 16
 
+// remedyIdentity is what an operator does about an identity that cannot be read. The broker does not guess: with a wrong one it would vote twice, or in another cluster.
+const remedyIdentity = "if the cluster has other brokers with its replicas, move this broker's whole data directory away and start it again: it joins as a new broker and " +
+	"copies them; otherwise put the file back or write it anew, as docs/operations.md says under \"A damaged small file\""
+
 // identity is the content of identityFile.
 type identity struct {
 	Format    int              `json:"format"`
@@ -89,7 +93,10 @@ func (d *directory) load(run cluster.IncarnationID) error {
 		return d.writeIdentity()
 	}
 	if err != nil {
-		return fmt.Errorf("server: read %s: %w", identityFile, err)
+		return d.damaged(err)
+	}
+	if id.Format < 1 {
+		return d.damaged(errors.New("it names no format"))
 	}
 	if id.Format != directoryFormat {
 		return fmt.Errorf("server: %s has format %d, this version knows %d; use the version that wrote it", d.path, id.Format, directoryFormat)
@@ -98,14 +105,19 @@ func (d *directory) load(run cluster.IncarnationID) error {
 		return fmt.Errorf("server: %s belongs to broker %d, and this is broker %d; give the broker its own directory, or its own --id", d.path, id.Broker, d.broker)
 	}
 	if d.id, err = cluster.ParseUUID(id.Directory); err != nil {
-		return fmt.Errorf("server: %s: directory id: %w", identityFile, err)
+		return d.damaged(fmt.Errorf("directory id: %w", err))
 	}
 	if id.Cluster != "" {
 		if d.cluster, err = cluster.ParseUUID(id.Cluster); err != nil {
-			return fmt.Errorf("server: %s: cluster id: %w", identityFile, err)
+			return d.damaged(fmt.Errorf("cluster id: %w", err))
 		}
 	}
 	return d.readCleanStop(run)
+}
+
+// damaged says that the identity cannot be read, and what to do.
+func (d *directory) damaged(why error) error {
+	return fmt.Errorf("server: %s is damaged: %w; %s", filepath.Join(d.path, identityFile), why, remedyIdentity)
 }
 
 // readCleanStop reads the clean-stop marker, if there is one, and adds this run to it.
@@ -153,7 +165,7 @@ func (d *directory) joined(id cluster.ClusterID) error {
 	case known == id:
 		return nil
 	case !known.IsZero():
-		return fmt.Errorf("server: %s belongs to cluster %s, and the seeds lead to cluster %s", d.path, known, id)
+		return fmt.Errorf("server: %s belongs to cluster %s, and the seeds lead to cluster %s; give the broker the seeds of its own cluster, or an empty directory", d.path, known, id)
 	}
 	d.mu.Lock()
 	d.cluster = id

@@ -28,8 +28,8 @@ import (
 
 // Metadata feature levels that this software supports.
 const (
-	minLevel = 1
-	maxLevel = 1
+	minLevel = cluster.LevelFirst
+	maxLevel = cluster.LevelNewest
 )
 
 // Server is one broker with all its doors.

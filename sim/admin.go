@@ -291,10 +291,14 @@ func (w *World) preferLeader() {
 	}
 	w.run(&errand{what: "prefer", command: func(b *broker) (cluster.Command, bool) {
 		p, ok := b.image.Partition(tp)
-		if !ok || p.Leader == p.Replicas[0] {
+		if !ok {
 			return nil, false
 		}
-		return cluster.ElectLeaders{Changes: []cluster.PartitionChange{{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: p.Replicas[0]}}}, true
+		leader, ok := placement.Preferred(p, func(id cluster.BrokerID) bool {
+			br, ok := b.image.Broker(id)
+			return ok && br.Eligible()
+		})
+		return cluster.ElectLeaders{Changes: []cluster.PartitionChange{{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: leader}}}, ok
 	}, done: func() { w.cov.PreferredElections++ }})
 }
 

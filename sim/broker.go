@@ -20,6 +20,7 @@ const (
 	contactLease   = time.Second
 	alterTimeout   = time.Second
 	confirmRetry   = time.Second
+	roomRetry      = 500 * time.Millisecond // partition.RetryPause is longer than most of what happens here
 	// flushPoll is how often somebody looks whether a flush or a turn is over.
 	flushPoll = time.Millisecond
 	// wallStartMs is the wall clock at the virtual time 0.
@@ -64,11 +65,15 @@ type broker struct {
 	parts   []*replica // in key order
 	// damaged have no replica that works, lost no directory; suspect is what the registration reports.
 	damaged, lost, suspect []cluster.TopicPartition
+	// noRoom are those that could not be opened because the disk was full. They are tried again.
+	noRoom []cluster.TopicPartition
 	// reconciling says that a plan is being carried out; handled is the index up to which the broker acts on the metadata.
 	reconciling bool
+	planned     *cluster.Image // of the newest plan, nil before the first
 	handled     uint64
 	promises    []promise
 	offline     []cluster.TopicPartition // to be reported
+	online      []cluster.TopicPartition // to be reported, since they work again
 	failed      bool                     // a log is offline
 	// unsettled says that a log went offline in this life or an earlier one, and that no registration has followed: the metadata may be about to hear of it.
 	unsettled bool
@@ -125,6 +130,7 @@ func (b *broker) start() {
 	b.paused, b.applies, b.heard = 0, 0, nil
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
 	b.parts, b.in, b.out, b.offline, b.damaged, b.lost, b.suspect = nil, nil, nil, nil, nil, nil, nil
+	b.noRoom, b.online, b.planned = nil, nil, nil
 	b.reconciling, b.handled, b.promises = false, 0, nil
 	b.early = &partition.EarlyRefusals{}
 	b.w.note("start", int64(b.id), int64(b.life))
@@ -144,6 +150,7 @@ func (b *broker) start() {
 	}
 	b.later(b.w.between(5*time.Millisecond, 300*time.Millisecond), b.register)
 	b.later(heartbeatEvery, b.beat)
+	b.later(roomRetry, b.tryRoom)
 }
 
 // snapshotBytes is after how much log a replica of this broker writes a producer snapshot: some often, some now and then, some hardly ever. The product takes 64 MiB.
@@ -165,11 +172,15 @@ func (b *broker) register() {
 	attempt, life := b.attempt, b.life
 	cmd := cluster.RegisterBroker{
 		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: b.incarnation(), MinLevel: 1, MaxLevel: 1},
-		PreviousEpoch: b.previous.Epoch, PreviousStarts: b.previous.Starts, Damaged: slices.Clone(b.suspect),
+		PreviousEpoch: b.previous.Epoch, PreviousStarts: b.previous.Starts, Damaged: slices.Clone(b.suspect), LogsTold: true,
+	}
+	for _, r := range b.parts {
+		cmd.Logs = append(cmd.Logs, cluster.ReplicaLog{Partition: r.tp, Log: r.at.Position()})
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
 		// This life goes on: there was no stop that a marker could speak of, and what has been copied since is complete.
-		cmd.PreviousEpoch, cmd.PreviousStarts, cmd.Damaged = cluster.NoBrokerEpoch, nil, slices.Concat(b.damaged, b.lost)
+		cmd.PreviousEpoch, cmd.PreviousStarts, cmd.Damaged = cluster.NoBrokerEpoch, nil, slices.Concat(b.damaged, b.lost, b.noRoom)
+		cmd.Logs, cmd.LogsTold = nil, false
 	}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.propose(cmd, func(res cluster.Result, failed bool) {
@@ -226,14 +237,14 @@ func (b *broker) beat() {
 	if b.epoch == cluster.NoBrokerEpoch {
 		return
 	}
-	sent, epoch, life, offline := b.Now(), b.epoch, b.life, slices.Clone(b.offline)
-	hb := driver.Heartbeat{Broker: b.id, Epoch: epoch, Applied: b.handled, WantDrain: b.draining, Offline: offline}
+	sent, epoch, life := b.Now(), b.epoch, b.life
+	hb := driver.Heartbeat{Broker: b.id, Epoch: epoch, Applied: b.handled, WantDrain: b.draining, Offline: slices.Clone(b.offline), Online: slices.Clone(b.online)}
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.heartbeat(hb, func(reply driver.HeartbeatReply) {
 			applied := b.w.meta.state.Image().Index()
 			b.w.net.send(controllerNode, b.node(), func() {
 				if b.up && b.life == life {
-					b.do(func() { b.answered(sent, epoch, applied, offline, reply) })
+					b.do(func() { b.answered(sent, &hb, applied, reply) })
 				}
 			})
 		})
@@ -241,15 +252,16 @@ func (b *broker) beat() {
 }
 
 // answered takes the answer to a heartbeat, given by a controller that had applied so much.
-func (b *broker) answered(sent time.Duration, epoch cluster.BrokerEpoch, applied uint64, reported []cluster.TopicPartition, reply driver.HeartbeatReply) {
-	if epoch != b.epoch {
+func (b *broker) answered(sent time.Duration, told *driver.Heartbeat, applied uint64, reply driver.HeartbeatReply) {
+	if told.Epoch != b.epoch {
 		return
 	}
 	if reply.Code != cluster.CodeNone {
 		b.register()
 		return
 	}
-	b.offline = slices.DeleteFunc(b.offline, func(tp cluster.TopicPartition) bool { return slices.Contains(reported, tp) })
+	b.offline = slices.DeleteFunc(b.offline, func(tp cluster.TopicPartition) bool { return slices.Contains(told.Offline, tp) })
+	b.online = slices.DeleteFunc(b.online, func(tp cluster.TopicPartition) bool { return slices.Contains(told.Online, tp) })
 	if !reply.Fenced {
 		b.promises = append(b.promises, promise{until: sent + contactLease, index: applied})
 		b.takeLease()
@@ -437,8 +449,24 @@ func (b *broker) Offline(tp cluster.TopicPartition, reason error) {
 	if strings.Contains(reason.Error(), "invariant") {
 		b.w.check.fail("broker %d: %v", b.id, reason)
 	}
-	b.failed, b.unsettled = true, true
-	if !slices.Contains(b.offline, tp) {
-		b.offline = append(b.offline, tp)
-	}
+	b.failed = true
+	b.reportOffline(tp)
+}
+
+func (b *broker) reportOffline(tp cluster.TopicPartition) {
+	b.unsettled = true
+	b.online = without(b.online, tp)
+	b.offline = append(without(b.offline, tp), tp)
+}
+
+// Online implements partition.Outputs.
+func (b *broker) Online(tp cluster.TopicPartition) {
+	b.w.note("online", int64(b.id), b.w.key(tp))
+	b.offline = without(b.offline, tp)
+	b.online = append(without(b.online, tp), tp)
+}
+
+// without is list without tp; list is not to be used any more.
+func without(list []cluster.TopicPartition, tp cluster.TopicPartition) []cluster.TopicPartition {
+	return slices.DeleteFunc(list, func(t cluster.TopicPartition) bool { return t == tp })
 }

@@ -55,36 +55,3 @@ func (c *checker) reaches(r *replica) {
 		c.fail("I1: leader %d of epoch %d of %s ends at %d, and %d is committed", r.b.id, r.at.LeaderEpoch, c.w.named(r.tp), r.at.LogEnd, end)
 	}
 }
-
-// beside reports whether some batch is not what is committed and differs from it only in what its checksum leaves out, the base offset and the leader
-// epoch. Under a running broker they may change after it has looked at them, and no client can see that.
-func (c *checker) beside(tp cluster.TopicPartition, raw []byte) bool {
-	found := false
-	c.must(record.Split(raw, func(b record.Batch) error {
-		for r := range b.All(maxDecompress) {
-			n := numberOf(r.Value)
-			if n > 0 && n < int64(len(c.values)) && c.values[n].tp == tp && c.values[n].placed {
-				found = found || c.restamped(tp, c.values[n].at, b)
-			}
-			break // the first says where the batch belongs
-		}
-		return nil
-	}))
-	return found
-}
-
-// restamped reports whether a batch is what is committed at an offset only when it is stamped with another base offset or leader epoch.
-func (c *checker) restamped(tp cluster.TopicPartition, at record.Offset, b record.Batch) bool {
-	want := c.ledgers[tp].slots[at].sum
-	if want == 0 || want == sumOf(b.Bytes()) {
-		return false
-	}
-	b = b.Clone()
-	p, ok := c.w.meta.state.Image().Partition(tp)
-	for epoch := record.LeaderEpoch(0); ok && epoch <= p.LeaderEpoch; epoch++ {
-		if b.Stamp(at, epoch); sumOf(b.Bytes()) == want {
-			return true
-		}
-	}
-	return false
-}

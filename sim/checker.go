@@ -27,6 +27,10 @@ type ledger struct {
 	slots []slot
 	// start is up to where somebody has, or may have, deleted records.
 	start record.Offset
+	// deleted is how far that was before a forced election took it back: replicas that have not heard of it begin there.
+	deleted record.Offset
+	// tried is, for each broker, when its log failed last while it led: its start may have been about to move.
+	tried map[cluster.BrokerID]retention
 	// gone says that the metadata has deleted the partition: nothing is promised any more.
 	gone bool
 	// inFlight counts produce requests under way.
@@ -236,7 +240,7 @@ func (c *checker) partitionChanged(l *ledger, old, now *cluster.Partition) {
 	c.w.note("partition", c.w.key(l.tp), int64(now.Leader), int64(now.LeaderEpoch), int64(now.PartitionEpoch), int64(len(now.ISR)), int64(len(now.ELR)))
 }
 
-// reassigned looks at what a reassignment does: it never makes an ISR smaller than min.insync.replicas by its own doing (case 53).
+// reassigned looks at what a reassignment does: it never leaves fewer in sync, or complete, than min.insync.replicas by its own doing (case 53).
 func (c *checker) reassigned(image *cluster.Image, change cluster.Change[cluster.TopicPartition, *cluster.Partition], cmd cluster.Command) {
 	old, now := change.Old, change.New
 	switch cmd.(type) {
@@ -252,5 +256,7 @@ func (c *checker) reassigned(image *cluster.Image, change cluster.Change[cluster
 	topic, _ := image.Topic(change.Key.Topic)
 	if min := image.MinISR(topic, now); len(now.ISR) < min && len(now.ISR) < len(old.ISR) {
 		c.fail("I1: a reassignment takes the ISR of %s from %v to %v, below min.insync.replicas %d", c.w.named(change.Key), old.ISR, now.ISR, min)
+	} else if left := len(now.ISR) + len(now.ELR); left < min && left < len(old.ISR)+len(old.ELR) && image.MinISR(topic, old) <= min { // a lower one clears the ELR (case 143)
+		c.fail("I1: a reassignment takes the complete replicas of %s from %v and %v to %v and %v, below min.insync.replicas %d", c.w.named(change.Key), old.ISR, old.ELR, now.ISR, now.ELR, min)
 	}
 }

@@ -49,6 +49,12 @@ func (c *checker) turned(r *replica, before *partition.Status) {
 		c.leads(r)
 		c.complete(r)
 	}
+	if now.Role == partition.RoleOffline && before.Role != partition.RoleOffline && r.led {
+		// What it deleted in its last moment may be on its disk: the log failed after the new start was in place.
+		c.ledgers[r.tp].tried[r.b.id] = retention{
+			by: r.b.id, images: slices.Clone(r.images), wallMs: r.b.WallMs(), from: before.LogStart, size: before.SizeBytes, watermark: now.HighWatermark,
+		}
+	}
 	if int64(now.HighWatermark) > r.seen && (leads || now.Role == partition.RoleFollower) {
 		c.compare(r)
 	}
@@ -84,44 +90,9 @@ func (c *checker) startMoved(r *replica, before *partition.Status, goesOn bool) 
 		l.start = max(l.start, now.LogStart)
 	case !r.led: // one that was deposed in this turn may have decided before it knew
 		c.fail("I1: broker %d has deleted %s up to %d, the leaders up to %d", r.b.id, c.w.named(r.tp), now.LogStart, l.start)
-	case now.LogStart > now.HighWatermark:
-		c.fail("I1: leader %d of %s deletes up to %d, above its watermark %d", r.b.id, c.w.named(r.tp), now.LogStart, now.HighWatermark)
 	default:
-		c.retained(r, before.LogStart, before.SizeBytes)
-		l.start = now.LogStart
+		c.retained(l, now, &retention{by: r.b.id, images: r.images, wallMs: r.b.WallMs(), from: before.LogStart, size: before.SizeBytes, watermark: now.HighWatermark})
 	}
-}
-
-// retained checks that retention has deleted only what a topic does not keep, of a log that began at from and had that size.
-func (c *checker) retained(r *replica, from record.Offset, size int64) {
-	l := c.ledgers[r.tp]
-	c.w.cov.Retentions++
-	// Segment after segment goes for its size or its age. Timestamps do not rise with the offsets: retries are late.
-	sent := func(from record.Offset) (newest int64) {
-		for at := from; at < r.at.LogStart && int(at) < len(l.slots); at++ {
-			if s := l.slots[at]; s.known {
-				newest = max(newest, c.values[s.value].sentMs)
-			}
-		}
-		return newest
-	}
-	newest := sent(from)
-	var kept []string
-	for _, image := range r.images { // the configuration may have changed in this turn
-		topic, _ := image.Topic(r.tp.Topic)
-		config := image.TopicConfig(topic)
-		kept = append(kept, fmt.Sprintf("%d bytes or %s", config.RetentionBytes, config.RetentionAge))
-		big := config.RetentionBytes >= 0 && r.at.SizeBytes >= config.RetentionBytes
-		// A clock may have been that much behind at the append. Three times are rounded down to a millisecond.
-		oldest := r.b.WallMs() - config.RetentionAge.Milliseconds() - c.w.wallLow.Milliseconds() + 3
-		old := config.RetentionAge >= 0 && newest < oldest
-		mixed := config.RetentionAge >= 0 && config.RetentionBytes >= 0 && size >= config.RetentionBytes && sent(r.at.LogStart-1) < oldest
-		if big || old || mixed {
-			return
-		}
-	}
-	c.fail("I1: leader %d of %s has deleted %d to %d, sent until %d ms, at %d; %d bytes are left; it keeps %v",
-		r.b.id, c.w.named(r.tp), from, r.at.LogStart, newest, r.b.WallMs(), r.at.SizeBytes, kept)
 }
 
 // onDisk checks that what a leader calls committed is flushed on every in-sync replica that follows it. A leader that has not heard that a broker is there
@@ -273,6 +244,7 @@ func (c *checker) goingDown(b *broker) {
 // recovered compares a log that was opened with what it was before a power cut: what was flushed is there.
 func (c *checker) recovered(r *replica) {
 	c.remembers(r)
+	c.opensAt(r)
 	key := place{r.b.id, r.tp}
 	was, ok := c.down[key]
 	delete(c.down, key)

@@ -49,14 +49,17 @@ type Coverage struct {
 	BitFlips     int
 	FlipsBehind  int // of them in what a follower has still to copy
 	LostSegments int
+	LostEnds     int
 	// LostDirectories were moved away; MissingReplicas is how often a start has missed one.
 	LostDirectories   int
 	MissingReplicas   int
 	EmptyDisks        int
 	OldDisks          int
+	OldCopies         int // of a running broker's disk
 	SwappedDisks      int
 	RefusedStarts     int // of a broker that does not start with the disk it has
 	DamagedLogs       int // that were found so at opening
+	RoomFound         int // replicas that a full disk had kept from being opened, and that were opened later
 	DoubtfulEnds      int // of logs that were cut at opening and do not look torn
 	ProducerSnapshots int // of replicas that run
 	CorruptAnswers    int // reads that were refused for damage

@@ -30,6 +30,11 @@ func diskFaults() []faultKind {
 	}
 }
 
+// endFaults take what nothing on the disk tells of.
+func endFaults() []faultKind {
+	return []faultKind{{name: "lost-end", apart: true, do: (*World).loseEnd}, {name: "old-copy", apart: true, do: (*World).oldCopy}}
+}
+
 // diskRules are calls that may fail: of the log itself, of what is kept beside it, and of the directory.
 func diskRules() []vfs.Rule {
 	return []vfs.Rule{
@@ -214,6 +219,29 @@ func (w *World) loseSegment(b *broker) {
 	})
 }
 
+// loseEnd takes the newest bytes of the logs away, which were flushed, as if they had never been written: nothing on that disk tells of it. Mostly everybody else is
+// down, too, and nobody knows who has everything (case 60).
+func (w *World) loseEnd(b *broker) {
+	if !w.mayTake(b) {
+		return
+	}
+	w.whileDown(b, func() {
+		if w.chance(600) {
+			w.powerCutOfAll()
+		}
+		w.spoil(b, false)
+		for _, path := range newestFiles(b.disk.files(".log")) {
+			info, err := b.disk.mem.Stat(path)
+			if err != nil || info.Size == 0 {
+				continue
+			}
+			w.cov.LostEnds++
+			w.note("lost end of "+filepath.Base(path), info.Size)
+			w.check.must(b.disk.mem.Shorten(path, max(0, info.Size-1-w.rng.Int64N(1<<w.rng.IntN(13)))))
+		}
+	})
+}
+
 // loseDirectory moves the directory of a replica away (case 40).
 func (w *World) loseDirectory(b *broker) {
 	if !w.mayTake(b) {
@@ -274,6 +302,37 @@ func (w *World) putBack(b *broker) {
 		w.spoilt.mended = true
 		w.cov.OldDisks++
 		b.disk.mem = b.disk.copy.CrashClone()
+	})
+}
+
+// oldCopy takes a copy of the disk under a running broker, as a volume snapshot does, and puts it back a while later. Without a clean-stop marker it passes for the disk after a crash, so
+// that only what the others have tells that it is old (case 60).
+func (w *World) oldCopy(b *broker) {
+	if !b.up || b.epoch == cluster.NoBrokerEpoch || b.disk.swapped != nil || w.isSpoilt(b) {
+		return // a copy of damage would bring that back
+	}
+	copied, dir := b.disk.mem.CrashClone(), b.dir
+	w.after(w.between(200*time.Millisecond, 3*time.Second), func() { w.putCopyBack(b, copied, dir, 8) })
+}
+
+// putCopyBack waits until that may be done.
+func (w *World) putCopyBack(b *broker, copied *vfs.Mem, dir cluster.DirectoryID, tries int) {
+	switch {
+	case !w.faults || tries == 0 || b.dir != dir:
+		return
+	case !w.mayTake(b):
+		w.after(250*time.Millisecond, func() { w.putCopyBack(b, copied, dir, tries-1) })
+		return
+	}
+	w.whileDown(b, func() {
+		if w.chance(600) {
+			w.powerCutOfAll()
+		}
+		w.spoil(b, false)
+		w.spoilt.mended = true
+		w.cov.OldCopies++
+		w.note("old copy", int64(b.id))
+		b.disk.mem = copied
 	})
 }
 
@@ -362,10 +421,12 @@ func diskFloors() []floor {
 		{"flipped bits", func(c *Coverage) int { return c.BitFlips }, 30},
 		{"flipped bits that followers have still to copy", func(c *Coverage) int { return c.FlipsBehind }, 5},
 		{"lost segments", func(c *Coverage) int { return c.LostSegments }, 3},
+		{"lost ends of logs", func(c *Coverage) int { return c.LostEnds }, 5},
 		{"lost directories", func(c *Coverage) int { return c.LostDirectories }, 3},
 		{"starts that missed a replica", func(c *Coverage) int { return c.MissingReplicas }, 5},
 		{"empty disks", func(c *Coverage) int { return c.EmptyDisks }, 3},
 		{"old disks", func(c *Coverage) int { return c.OldDisks }, 2},
+		{"old copies of running brokers' disks", func(c *Coverage) int { return c.OldCopies }, 5},
 		{"swapped disks", func(c *Coverage) int { return c.SwappedDisks }, 5},
 		{"starts that were refused", func(c *Coverage) int { return c.RefusedStarts }, 20},
 		{"logs found damaged", func(c *Coverage) int { return c.DamagedLogs }, 20},

@@ -62,7 +62,7 @@ func faultKinds() []faultKind {
 			}
 		}},
 		{name: "power-cut-while-flushing", rare: true, do: func(w *World, _ *broker) { w.cutWhileFlushing() }},
-	}, slices.Concat(groupFaults(), adminKinds(), diskFaults(), clockFaults(), metaFaults(), uncleanFaults())...)
+	}, slices.Concat(groupFaults(), adminKinds(), diskFaults(), clockFaults(), metaFaults(), uncleanFaults(), endFaults())...)
 }
 
 // drawMixture chooses a mixture.
@@ -95,8 +95,12 @@ func drawMixture(s *scheduler, kinds []faultKind, opts Options) mixture {
 	}
 	apart := rand.New(rand.NewPCG(opts.Seed, 1<<62))
 	for i := usual; i < len(kinds); i++ {
-		if apart.IntN(1000) < 300 {
-			m.weights[i] = 2 + apart.IntN(6)
+		from := apart
+		if i > usual {
+			from = rand.New(rand.NewPCG(opts.Seed, 1<<62+uint64(i-usual)))
+		}
+		if from.IntN(1000) < 300 {
+			m.weights[i] = 2 + from.IntN(6)
 		}
 	}
 	m.expiry = drawExpiry(apart)

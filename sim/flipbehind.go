@@ -10,10 +10,8 @@ import (
 	"github.com/moldau-log/moldau/record"
 )
 
-// Bytes at the beginning of a batch: the offset, the length and the leader epoch, which its checksum leaves out, and the whole head.
 const (
-	epochAt      = 12
-	uncheckedEnd = 16
+	uncheckedEnd = 16 // the offset, the length and the leader epoch at the beginning of a batch, which its checksum leaves out
 	maxFileBytes = 1 << 20
 )
 
@@ -56,7 +54,7 @@ func (w *World) byteOf(batches []span) int64 {
 }
 
 // flipBehind stops a follower and, when its leader has gone on, changes a byte of what the follower has still to copy. The leader has checked that when it came,
-// and does not look again before it hands it out: the follower has to (case 63).
+// and looks again at the headers only before it hands it out: the follower has to find the rest, and the leader when the follower asks again (case 63).
 func (w *World) flipBehind() {
 	tp, ok := w.somePartition()
 	if !ok {
@@ -90,8 +88,7 @@ func (w *World) followerOf(tp cluster.TopicPartition, leader *broker) *broker {
 	return nil
 }
 
-// flipNewest changes a byte of what the newest file of a log has got since the log had a size. The leader epoch is left alone: a follower cannot tell one that
-// may have been from the right one.
+// flipNewest changes a byte of what the newest file of a log has got since the log had a size.
 func (w *World) flipNewest(b *broker, tp cluster.TopicPartition, was int64) {
 	r := b.replica(tp)
 	if r == nil {
@@ -114,23 +111,9 @@ func (w *World) flipNewest(b *broker, tp cluster.TopicPartition, was int64) {
 		return
 	}
 	at := w.byteOf(batches)
-	if in := at - starts(batches, at); in >= epochAt && in < uncheckedEnd {
-		at -= uncheckedEnd - epochAt
-	}
 	w.spoil(b, true)
 	w.cov.BitFlips++
 	w.cov.FlipsBehind++
 	w.note("flip "+filepath.Base(newest), at)
 	w.check.must(b.disk.mem.Flip(newest, at, 1<<w.rng.IntN(8)))
-}
-
-// starts is where the batch begins that a byte belongs to.
-func starts(batches []span, at int64) int64 {
-	begin := int64(0)
-	for _, s := range batches {
-		if s.at <= at {
-			begin = s.at
-		}
-	}
-	return begin
 }

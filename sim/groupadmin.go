@@ -45,7 +45,7 @@ func (a *groupAdmin) overwrite(done func()) {
 		return
 	}
 	commit := group.Commit{Group: a.group.name, Epoch: group.NoMemberEpoch, Offsets: offsets}
-	check.sent(commit)
+	check.sent(commit, nil)
 	var in group.Input = commit
 	if w.chance(600) {
 		in = group.Reset{Group: a.group.name, Offsets: offsets}

@@ -26,6 +26,8 @@ type commitRequest struct {
 	in      group.Commit
 	refused cluster.Code                   // a refusal that says that nothing was done, CodeNone for none
 	offsets map[cluster.TopicPartition]int // versions that it became
+	// losses is how many losses of a partition the member had come past that had read so far, where there were some.
+	losses map[cluster.TopicPartition]int
 }
 
 // groupLedger is one group as the log has it.
@@ -88,9 +90,15 @@ func (o *offsetLedger) newest() *offsetVersion { return &o.versions[len(o.versio
 // nextCommit is the number that the next request has.
 func (c *groupChecker) nextCommit() int { return len(c.commits) }
 
-// sent notes a commit.
-func (c *groupChecker) sent(in group.Commit) {
-	c.commits = append(c.commits, commitRequest{in: in, offsets: map[cluster.TopicPartition]int{}})
+// sent notes a commit, of what was read after so many losses.
+func (c *groupChecker) sent(in group.Commit, losses map[cluster.TopicPartition]int) {
+	c.commits = append(c.commits, commitRequest{in: in, offsets: map[cluster.TopicPartition]int{}, losses: losses})
+}
+
+// lossesAt is how many losses of a partition lie behind an offset that was fetched: who goes on there has nothing to be told of them.
+func (c *groupChecker) lossesAt(o group.FetchedOffset) int {
+	number, _ := strconv.Atoi(o.Committed.Metadata)
+	return c.commits[number].losses[o.Partition]
 }
 
 // answered notes what a client was told about its commit.

@@ -68,6 +68,7 @@ func (c *checker) accept(r *replica, has map[record.Offset]slot) {
 			l.losses[i].cut, l.losses[i].has = at, sumsFrom(has, at)
 		}
 	}
+	l.deleted = max(l.deleted, l.start)
 	l.start = max(r.told.LogStart, min(l.start, at))
 	l.latest, l.acked = min(l.latest, at), min(l.acked, at)
 }

@@ -129,6 +129,7 @@ func (m *member) read(from group.FetchedOffset) {
 	h := &holding{stored: -1, consumer: &consumer{l: m.w.load, node: m.node, tp: from.Partition, lastEpoch: record.NoEpoch, to: m.w.load.route(from.Partition)}}
 	if from.Found {
 		h.position, h.stored, h.lastEpoch = from.Committed.Offset, from.Committed.Offset, from.Committed.LeaderEpoch
+		h.losses = m.w.groups.check.lossesAt(from)
 	}
 	life := m.life
 	h.held = func(again func()) bool {
@@ -179,10 +180,11 @@ func (m *member) tryCommit(tps []cluster.TopicPartition, until time.Duration, do
 		tps = m.partitions()
 	}
 	var holdings []*holding
+	losses := map[cluster.TopicPartition]int{}
 	number := check.nextCommit()
 	for _, tp := range tps {
 		if h := m.holding(tp); h != nil && h.position != h.stored && h.position > 0 {
-			holdings = append(holdings, h)
+			holdings, losses[tp] = append(holdings, h), h.losses
 			in.Offsets = append(in.Offsets, group.CommitOffset{Partition: tp, Offset: int64(h.position), LeaderEpoch: int32(h.lastEpoch), Metadata: strconv.Itoa(number)})
 		}
 	}
@@ -190,7 +192,7 @@ func (m *member) tryCommit(tps []cluster.TopicPartition, until time.Duration, do
 		done()
 		return
 	}
-	check.sent(in)
+	check.sent(in, losses)
 	m.ask(in, groupTimeout, func(a groupAnswer) {
 		check.answered(number, a)
 		switch {

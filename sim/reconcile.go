@@ -12,7 +12,7 @@ import (
 
 // Has implements partition.Local.
 func (b *broker) Has(tp cluster.TopicPartition) bool {
-	return b.replica(tp) != nil || slices.Contains(b.damaged, tp) || b.Lost(tp)
+	return b.replica(tp) != nil || slices.Contains(b.damaged, tp) || slices.Contains(b.noRoom, tp) || b.Lost(tp)
 }
 
 // Lost implements partition.Local.
@@ -20,7 +20,7 @@ func (b *broker) Lost(tp cluster.TopicPartition) bool { return slices.Contains(b
 
 // Sorted implements partition.Local.
 func (b *broker) Sorted() []cluster.TopicPartition {
-	all := slices.Concat(b.damaged, b.lost)
+	all := slices.Concat(b.damaged, b.noRoom, b.lost)
 	for _, r := range b.parts {
 		all = append(all, r.tp)
 	}
@@ -40,7 +40,7 @@ func (b *broker) recoverAll() {
 		s, err := b.opener.Open(f.Partition, f.Identity)
 		r := b.adopt(f.Partition, s, err)
 		if r == nil {
-			b.damaged = append(b.damaged, f.Partition)
+			b.broken(f.Partition, err)
 			b.suspect = append(b.suspect, f.Partition)
 			continue
 		}
@@ -95,7 +95,7 @@ func (b *broker) reconcile(image *cluster.Image, self cluster.BrokerEpoch) {
 	for _, r := range leaving {
 		r.halt()
 	}
-	b.reconciling = true
+	b.reconciling, b.planned = true, image
 	b.carryOut(plan, image, leaving)
 }
 
@@ -146,12 +146,50 @@ func (b *broker) create(tp cluster.TopicPartition, image *cluster.Image) {
 	b.found(tp)
 	s, err := b.opener.Create(tp, image)
 	r := b.adopt(tp, s, err)
-	if r == nil {
+	switch {
+	case r != nil:
+		r.inform(image)
+	case segment.Full(err):
+		b.w.note("no room", int64(b.id), b.w.key(tp))
+		b.reportOffline(tp)
+	default:
 		b.Offline(tp, errDisk)
-		b.damaged = append(b.damaged, tp)
+	}
+	if r == nil {
+		b.broken(tp, err)
+	}
+}
+
+// broken notes a replica that could not be opened.
+func (b *broker) broken(tp cluster.TopicPartition, err error) {
+	if segment.Full(err) {
+		b.noRoom = append(b.noRoom, tp)
 		return
 	}
-	r.inform(image)
+	b.damaged = append(b.damaged, tp)
+}
+
+// tryRoom opens again, now and then, what the disk was too full for, as Manager.Retry does.
+func (b *broker) tryRoom() {
+	b.later(roomRetry, b.tryRoom)
+	if b.reconciling || b.planned == nil {
+		return // nothing is opened before the metadata has spoken
+	}
+	for _, tp := range slices.Clone(b.noRoom) {
+		s, err := b.opener.Create(tp, b.planned)
+		if segment.Full(err) {
+			return
+		}
+		b.noRoom = without(b.noRoom, tp)
+		if r := b.adopt(tp, s, err); r != nil {
+			b.w.cov.RoomFound++
+			b.Online(tp)
+			r.inform(b.planned)
+			continue
+		}
+		b.Offline(tp, errDisk)
+		b.broken(tp, err)
+	}
 }
 
 // remove deletes the files of a replica for which there is a tombstone; false when the disk does not let it, which leaves it for the next start.
@@ -167,7 +205,7 @@ func (b *broker) remove(tp cluster.TopicPartition) bool {
 			return false
 		}
 	}
-	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })
+	b.damaged, b.noRoom = without(b.damaged, tp), without(b.noRoom, tp)
 	b.found(tp)
 	delete(b.w.check.down, place{b.id, tp})
 	err := b.opener.Remove(tp)
@@ -183,7 +221,7 @@ func (b *broker) park(tp cluster.TopicPartition) {
 		b.w.check.closed(b, r.Close())
 		b.forget(r)
 	}
-	b.damaged = slices.DeleteFunc(b.damaged, func(d cluster.TopicPartition) bool { return d == tp })
+	b.damaged, b.noRoom = without(b.damaged, tp), without(b.noRoom, tp)
 	if b.Lost(tp) {
 		b.found(tp)
 		b.opener.Forget(tp)
@@ -192,7 +230,7 @@ func (b *broker) park(tp cluster.TopicPartition) {
 
 // found ends the search for a directory that is missing.
 func (b *broker) found(tp cluster.TopicPartition) {
-	b.lost = slices.DeleteFunc(b.lost, func(l cluster.TopicPartition) bool { return l == tp })
+	b.lost = without(b.lost, tp)
 }
 
 func (b *broker) forget(gone *replica) {

@@ -53,11 +53,21 @@ func (w *World) dispensable(b *broker) bool {
 	return true
 }
 
-// troubled reports whether the disk of anybody but b fails, or has failed and was not looked after, or whether the report of that may still be on its way
-// into the metadata, which counts the log as complete until then.
+// troubled reports whether the disk of anybody but b fails, or has failed and was not looked after, or is full while a replica is yet to be made on it, or whether the
+// report of that may still be on its way into the metadata, which counts the log as complete until then.
 func (w *World) troubled(b *broker) bool {
 	for _, o := range w.brokers {
-		if o != b && (o.disk.failing || o.disk.swapped != nil || o.unsettled || o.up && (o.failed || len(o.damaged) > 0)) {
+		if o != b && (o.disk.failing || o.disk.swapped != nil || o.unsettled || o.up && (o.failed || len(o.damaged) > 0) || o.disk.full(w.now) && w.lacks(o)) {
+			return true
+		}
+	}
+	return false
+}
+
+// lacks reports whether a broker has still to make a replica that the metadata counts on.
+func (w *World) lacks(b *broker) bool {
+	for _, tp := range w.partitions {
+		if p, ok := w.meta.state.Image().Partition(tp); ok && p.HasReplica(b.id) && b.replica(tp) == nil {
 			return true
 		}
 	}
@@ -113,7 +123,7 @@ func (w *World) unwhole(b *broker) string {
 	}
 	image := w.meta.state.Image()
 	for _, tp := range w.partitions {
-		if p, ok := image.Partition(tp); ok && p.HasReplica(b.id) && (!p.InISR(b.id) || b.replica(tp) == nil) {
+		if p, ok := image.Partition(tp); ok && p.HasReplica(b.id) && (!p.InISR(b.id) || p.Leader == cluster.NoBroker || b.replica(tp) == nil) {
 			return fmt.Sprintf("of %s the ISR is %v, the ELR %v: %s", w.named(tp), p.ISR, p.ELR, w.replicas(tp, p))
 		}
 	}

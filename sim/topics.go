@@ -98,7 +98,7 @@ func (w *World) partitionCreated(tp cluster.TopicPartition, image *cluster.Image
 		w.note("topic "+t.name, t.number)
 	}
 	w.partitions = append(w.partitions, tp)
-	w.check.ledgers[tp] = &ledger{tp: tp, topic: t}
+	w.check.ledgers[tp] = &ledger{tp: tp, topic: t, tried: map[cluster.BrokerID]retention{}}
 	if w.load != nil {
 		w.load.attend(tp)
 	}

@@ -27,7 +27,8 @@ type fakeBroker struct {
 	groups   []*moldauv1.GroupDescription
 	configs  []*moldauv1.ConfigValue
 	offsets  func(*moldauv1.OffsetQuery) *moldauv1.ListedOffset
-	refuse   error // of every change
+	refuse   error              // of every change
+	answer   moldauv1.ErrorCode // to every batch
 	requests []any
 }
 

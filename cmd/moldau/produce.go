@@ -41,7 +41,8 @@ func newProduce(a *app) *cobra.Command {
 		Use:   "produce TOPIC",
 		Short: "Write the lines of standard input as records",
 		Long: `Write each line of standard input as a record, and say at the end how many were acknowledged. Sent again after a lost connection or a change of
-leader, a record is still in the log once. Exit 1 if any record failed. A line that is too long is one failed record; those after it are written.`,
+leader, a record is still in the log once. Exit 1 if any record was not acknowledged: it has failed, and is not in the log, or its outcome is unknown.
+It is tried for as long as --timeout says. A line that is too long is one failed record; those after it are written.`,
 		Example: `  echo hello | moldau produce greetings
   seq 1 1000000 | moldau produce numbers -z zstd
   printf 'alice:1\nbob:2\n' | moldau produce scores --key-delimiter : -H source=shell -v`,
@@ -82,9 +83,7 @@ func (f *produceFlags) options(a *app) ([]client.Option, client.Record, error) {
 	if acks == client.AcksNone {
 		opts = append(opts, client.WithoutIdempotence())
 	}
-	if a.flags.Changed("timeout") {
-		opts = append(opts, client.WithDeliveryTimeout(a.timeout), client.WithProduceTimeout(a.timeout))
-	}
+	opts = append(opts, client.WithDeliveryTimeout(a.timeout), client.WithProduceTimeout(a.timeout))
 	template := client.Record{Partition: f.partition}
 	if f.partition >= 0 {
 		opts = append(opts, client.WithPartitioner(client.ManualPartitioner()))
@@ -122,9 +121,11 @@ func (a *app) produce(ctx context.Context, topic string, f produceFlags) error {
 	// An interruption ends the reading; what was read is still waited for, but not for long.
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })
 	defer stop()
-	flushErr := c.Flush(flushCtx)
+	_ = c.Flush(flushCtx) // what is left then has its outcome when the client is closed
+	took := time.Since(began)
+	_ = c.Close() // every record has its outcome by now
 	done()
-	return errors.Join(readErr, s.report(time.Since(began), flushErr))
+	return errors.Join(readErr, s.report(took))
 }
 
 // ensureTopic fails if the topic is not there, and lets a broker that creates topics when they are first used do so.

@@ -85,7 +85,7 @@ func (r *reader) judge(ctx context.Context, err error) error {
 		r.lost++
 		r.a.say("%s", reason(err))
 		tp := client.TopicPartition{Topic: loss.Topic, Partition: loss.Partition}
-		if e, ok := r.ends[tp]; ok {
+		if e, ok := r.ends[tp]; ok && loss.End < loss.Position {
 			r.ends[tp] = endOf{e.start, min(e.end, loss.End)}
 		}
 		return nil

@@ -111,21 +111,25 @@ func offlineConfig(f recoverFlags) (controller.Config, error) {
 	}
 	var meta brokerMeta
 	if err := json.Unmarshal(text, &meta); err != nil {
-		return cfg, fmt.Errorf("read %s: %w", path, err)
+		return cfg, damagedIdentity(path, err)
 	}
 	cfg.Broker, cfg.Dir, cfg.Address = cluster.BrokerID(meta.Broker), filepath.Join(f.data, "raft"), f.address
 	if cfg.Address == "" {
 		cfg.Address = "localhost:9093" // not used where nothing is written
 	}
 	if cfg.Directory, err = cluster.ParseUUID(meta.Directory); err != nil {
-		return cfg, fmt.Errorf("read %s: directory id: %w", path, err)
+		return cfg, damagedIdentity(path, fmt.Errorf("directory id: %w", err))
 	}
 	if meta.Cluster != "" {
 		if cfg.Cluster, err = cluster.ParseUUID(meta.Cluster); err != nil {
-			return cfg, fmt.Errorf("read %s: cluster id: %w", path, err)
+			return cfg, damagedIdentity(path, fmt.Errorf("cluster id: %w", err))
 		}
 	}
 	return cfg, cfg.Validate()
+}
+
+func damagedIdentity(path string, why error) error {
+	return hinted(fmt.Errorf("%s is damaged: %w", path, why), "docs/operations.md, \"A damaged small file\", says how to write it anew.")
 }
 
 func runRecovery(cfg controller.Config, f recoverFlags) (recoverShape, error) {

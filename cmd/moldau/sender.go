@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +29,10 @@ type sender struct {
 	out    *bufio.Writer
 	read   int64
 	acked  int64
-	failed int64
+	failed int64 // are not in the log
 	bytes  int64 // of acknowledged keys and values
 	first  error // why the first failed record failed
+	unsure error // why the first record was given up that may be in the log
 }
 
 func newSender(a *app, c *client.Client, template client.Record, f produceFlags) *sender {
@@ -70,9 +72,7 @@ func (s *sender) refuse(lengths []int64) {
 	for _, n := range lengths {
 		s.read++
 		s.failed++
-		if s.first == nil {
-			s.first = fmt.Errorf("%w: a line of %d bytes, limit %d", client.ErrRecordTooLarge, n, s.limit)
-		}
+		s.first = cmp.Or(s.first, fmt.Errorf("%w: a line of %d bytes, limit %d", client.ErrRecordTooLarge, n, s.limit))
 	}
 }
 
@@ -100,11 +100,13 @@ func (s *sender) send(ctx context.Context, lines [][]byte) {
 func (s *sender) done(r *client.Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	switch {
+	case errors.Is(err, client.ErrMayBeStored):
+		s.unsure = cmp.Or(s.unsure, err)
+		return
+	case err != nil:
 		s.failed++
-		if s.first == nil {
-			s.first = err
-		}
+		s.first = cmp.Or(s.first, err)
 		return
 	}
 	s.acked++
@@ -143,38 +145,52 @@ type producedSummary struct {
 	Records      int64   `json:"records"`
 	Acknowledged int64   `json:"acknowledged"`
 	Failed       int64   `json:"failed"`
+	Unknown      int64   `json:"unknown"` // may be in the log
 	Bytes        int64   `json:"bytes"`
 	Seconds      float64 `json:"seconds"`
 }
 
-// report prints the summary and says whether anything failed.
-func (s *sender) report(took time.Duration, flushErr error) error {
+// report prints the summary and says whether anything is not acknowledged. It comes when every record has its outcome.
+func (s *sender) report(took time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.out.Flush(); err != nil {
 		return fmt.Errorf("write the offsets: %w", err)
 	}
-	sum := producedSummary{s.template.Topic, s.read, s.acked, s.read - s.acked, s.bytes, took.Seconds()}
+	sum := producedSummary{s.template.Topic, s.read, s.acked, s.failed, s.read - s.acked - s.failed, s.bytes, took.Seconds()}
 	if !s.verbose && s.a.output != formatTable && s.a.output != formatWide {
 		if err := s.a.show(view{names: []string{sum.Topic}, value: sum}); err != nil {
 			return err
 		}
 	}
-	s.a.say("produced %d records, %d bytes in %.3f s, %d failed", sum.Acknowledged, sum.Bytes, sum.Seconds, sum.Failed)
-	if sum.Failed == 0 {
-		return nil
+	lost := fmt.Sprintf("%d failed", sum.Failed)
+	if sum.Unknown > 0 {
+		lost += fmt.Sprintf(", %d of unknown outcome", sum.Unknown)
 	}
-	first := s.first
-	if first == nil {
-		first = flushErr
+	s.a.say("produced %d records, %d bytes in %.3f s, %s", sum.Acknowledged, sum.Bytes, sum.Seconds, lost)
+	switch {
+	case sum.Unknown > 0:
+		return &coded{
+			code: exitFailure, hint: s.unsureRemedy(),
+			err: fmt.Errorf("%d of %d records may or may not be in the log, %d failed, %d were acknowledged: %w", sum.Unknown, sum.Records, sum.Failed, sum.Acknowledged,
+				cmp.Or(s.unsure, errors.New("interrupted"))),
+		}
+	case sum.Failed > 0:
+		return &coded{
+			code: exitFailure, hint: s.remedy(s.first),
+			err: fmt.Errorf("%d of %d records failed, %d were acknowledged: %w", sum.Failed, sum.Records, sum.Acknowledged, s.first),
+		}
 	}
-	if first == nil {
-		first = errors.New("interrupted")
+	return nil
+}
+
+// unsureRemedy is what to do about records of which nobody knows whether they are stored.
+func (s *sender) unsureRemedy() string {
+	look := fmt.Sprintf("Look with `moldau consume %s` which are there before you send them again: they would be there twice.", s.template.Topic)
+	if why := s.remedy(s.unsure); why != "" {
+		return look + " " + why
 	}
-	return &coded{
-		code: exitFailure, hint: s.remedy(first),
-		err: fmt.Errorf("%d of %d records failed, %d were acknowledged: %w", sum.Failed, sum.Records, sum.Acknowledged, first),
-	}
+	return look + " `moldau cluster health` says what is wrong; --timeout gives it more time."
 }
 
 // remedy is what to do about a failed record.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	metadatav1 "github.com/moldau-log/moldau/proto/moldau/metadata/v1"
+	"github.com/moldau-log/moldau/record"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -39,6 +40,9 @@ func commands() []cluster.Command {
 			Listeners: []cluster.Listener{{Name: "kafka", Host: "b1", Port: 9092}}, MinLevel: 1, MaxLevel: 2, Fenced: true, Draining: true},
 			Cluster: uid(9), PreviousEpoch: 5, Damaged: []cluster.TopicPartition{tp}, Live: true},
 		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, PreviousEpoch: cluster.NoBrokerEpoch},
+		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, LogsTold: true, Logs: []cluster.ReplicaLog{{Partition: tp, Log: cluster.LogPosition{LastEpoch: 3, LogEnd: 9}},
+			{Partition: tp, Log: cluster.LogPosition{LastEpoch: record.NoEpoch}}}},
+		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, LogsTold: true, Logs: []cluster.ReplicaLog{{Partition: tp, Log: cluster.LogPosition{LastEpoch: 3, LogStart: 8, LogEnd: 9}}}},
 		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, PreviousEpoch: 5, PreviousStarts: []cluster.IncarnationID{uid(4), uid(5)}},
 		cluster.UnregisterBroker{Broker: 3},
 		cluster.FenceBroker{Broker: 3, Epoch: 17},
@@ -169,6 +173,35 @@ func partition() *cluster.Partition {
 	return &cluster.Partition{Replicas: []cluster.BrokerID{2, 0, 1}, Directories: []cluster.DirectoryID{uid(1), {}, uid(3)}, Adding: []cluster.BrokerID{0},
 		Removing: []cluster.BrokerID{1}, ISR: []cluster.BrokerID{2}, ELR: []cluster.BrokerID{0}, Leader: cluster.NoBroker, LeaderEpoch: 4, PartitionEpoch: 5, LogStart: 6,
 		LastLeader: 2, UncleanLast: true}
+}
+
+func TestBytesOfReturnedReplicasArePinned(t *testing.T) {
+	p := partition()
+	p.Returned = []cluster.Returned{{Broker: 0, Log: cluster.LogPosition{LastEpoch: record.NoEpoch}}, {Broker: 2, Log: cluster.LogPosition{LastEpoch: 3, LogEnd: 9}}}
+	r := cluster.Result{Items: []cluster.ItemResult{{Partition: p}}}
+	b, err := EncodeResult(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "returned.golden", hex.EncodeToString(b)+"\n")
+	if got, err := DecodeResult(b); err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("got %+v (%v)\nwant %+v", got, err, r)
+	}
+}
+
+// A registration tells of every replica: with ten thousand of them it stays far below what one proposal may have (16 MiB).
+func TestARegistrationOfTenThousandReplicasIsSmall(t *testing.T) {
+	c := cluster.RegisterBroker{LogsTold: true}
+	for n := range int32(10_000) {
+		c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: cluster.TopicPartition{Topic: uid(byte(n)), Partition: n}, Log: cluster.LogPosition{LastEpoch: 1 << 20, LogEnd: 1 << 40}})
+	}
+	b, err := EncodeCommand(c)
+	if err != nil || len(b) > 512<<10 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if got, err := DecodeCommand(b); err != nil || len(got.(cluster.RegisterBroker).Logs) != 10_000 {
+		t.Errorf("decoded with %v", err)
+	}
 }
 
 func FuzzDecodeCommand(f *testing.F) {

@@ -44,7 +44,8 @@ func brokerCommandToProto(m *metadatav1.Command, cmd cluster.Command) bool {
 	switch c := cmd.(type) {
 	case cluster.RegisterBroker:
 		m.Command = &metadatav1.Command_RegisterBroker{RegisterBroker: &metadatav1.RegisterBroker{Broker: brokerToProto(&c.Broker), Cluster: uuidBytes(c.Cluster),
-			PreviousEpoch: int64(c.PreviousEpoch), PreviousStarts: mapTo(c.PreviousStarts, uuidBytes), Damaged: tpsToProto(c.Damaged), Live: c.Live}}
+			PreviousEpoch: int64(c.PreviousEpoch), PreviousStarts: mapTo(c.PreviousStarts, uuidBytes), Damaged: tpsToProto(c.Damaged), Live: c.Live,
+			Logs: mapTo(c.Logs, replicaLogToProto), LogsTold: c.LogsTold}}
 	case cluster.UnregisterBroker:
 		m.Command = &metadatav1.Command_UnregisterBroker{UnregisterBroker: &metadatav1.UnregisterBroker{Broker: int32(c.Broker)}}
 	case cluster.FenceBroker:
@@ -121,7 +122,7 @@ func (d *decoder) brokerCommand(m *metadatav1.Command) cluster.Command {
 	case *metadatav1.Command_RegisterBroker:
 		r := c.RegisterBroker
 		return cluster.RegisterBroker{Broker: d.broker(r.GetBroker()), Cluster: d.uuid(r.GetCluster()), PreviousEpoch: cluster.BrokerEpoch(r.GetPreviousEpoch()), PreviousStarts: mapTo(r.GetPreviousStarts(), d.uuid),
-			Damaged: d.tps(r.GetDamaged()), Live: r.GetLive()}
+			Damaged: d.tps(r.GetDamaged()), Live: r.GetLive(), Logs: mapTo(r.GetLogs(), d.replicaLog), LogsTold: r.GetLogsTold()}
 	case *metadatav1.Command_UnregisterBroker:
 		return cluster.UnregisterBroker{Broker: cluster.BrokerID(c.UnregisterBroker.GetBroker())}
 	case *metadatav1.Command_FenceBroker:

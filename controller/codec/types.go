@@ -124,6 +124,9 @@ func partitionToProto(p *cluster.Partition) *metadatav1.Partition {
 		Replicas: brokersToProto(p.Replicas), Directories: dirs, Adding: brokersToProto(p.Adding), Removing: brokersToProto(p.Removing),
 		Isr: brokersToProto(p.ISR), Elr: brokersToProto(p.ELR), Leader: int32(p.Leader), LeaderEpoch: int32(p.LeaderEpoch),
 		PartitionEpoch: int32(p.PartitionEpoch), LogStart: int64(p.LogStart), LastLeader: int32(p.LastLeader), UncleanLast: p.UncleanLast,
+		Returned: mapTo(p.Returned, func(r cluster.Returned) *metadatav1.Returned {
+			return &metadatav1.Returned{Broker: int32(r.Broker), Log: positionToProto(r.Log)}
+		}),
 	}
 }
 
@@ -142,7 +145,26 @@ func (d *decoder) partition(m *metadatav1.Partition) *cluster.Partition {
 		ISR: brokers(m.GetIsr()), ELR: brokers(m.GetElr()), Leader: cluster.BrokerID(m.GetLeader()), LeaderEpoch: record.LeaderEpoch(m.GetLeaderEpoch()),
 		PartitionEpoch: cluster.PartitionEpoch(m.GetPartitionEpoch()), LogStart: record.Offset(m.GetLogStart()),
 		LastLeader: cluster.BrokerID(m.GetLastLeader()), UncleanLast: m.GetUncleanLast(),
+		Returned: mapTo(m.GetReturned(), func(r *metadatav1.Returned) cluster.Returned {
+			return cluster.Returned{Broker: cluster.BrokerID(r.GetBroker()), Log: position(r.GetLog())}
+		}),
 	}
+}
+
+func replicaLogToProto(l cluster.ReplicaLog) *metadatav1.ReplicaLog {
+	return &metadatav1.ReplicaLog{Partition: tpToProto(l.Partition), Log: positionToProto(l.Log)}
+}
+
+func (d *decoder) replicaLog(m *metadatav1.ReplicaLog) cluster.ReplicaLog {
+	return cluster.ReplicaLog{Partition: d.tp(m.GetPartition()), Log: position(m.GetLog())}
+}
+
+func positionToProto(p cluster.LogPosition) *metadatav1.LogPosition {
+	return &metadatav1.LogPosition{LastEpoch: int32(p.LastEpoch), LogEnd: int64(p.LogEnd), LogStart: int64(p.LogStart)}
+}
+
+func position(m *metadatav1.LogPosition) cluster.LogPosition {
+	return cluster.LogPosition{LastEpoch: record.LeaderEpoch(m.GetLastEpoch()), LogEnd: record.Offset(m.GetLogEnd()), LogStart: record.Offset(m.GetLogStart())}
 }
 
 func shardToProto(s cluster.Shard) *metadatav1.Shard {

@@ -17,6 +17,9 @@ type Config struct {
 	RefusalGap time.Duration
 	// RetryDelay is how long a refused or failed proposal waits before it is made again.
 	RetryDelay time.Duration
+	// AwaitReturn is how long a partition whose complete replicas that are alive have all restarted waits for the others: one of them may have records that those here
+	// have lost with their disks. After that the longest log here leads.
+	AwaitReturn time.Duration
 	// Settle is how long no broker must have come or gone before leaders and shards are balanced; BalanceEvery is the time between two rounds.
 	Settle, BalanceEvery time.Duration
 	// Gather is how long no broker must have come or gone before a shard gets its first coordinator. The brokers of a new cluster register one after the
@@ -33,6 +36,7 @@ func DefaultConfig() Config {
 		MissedBeat:   375 * time.Millisecond,
 		RefusalGap:   100 * time.Millisecond,
 		RetryDelay:   250 * time.Millisecond,
+		AwaitReturn:  10 * time.Second,
 		Settle:       5 * time.Second,
 		BalanceEvery: 2 * time.Second,
 		Gather:       250 * time.Millisecond,
@@ -66,6 +70,8 @@ type Heartbeat struct {
 	WantDrain bool
 	// Offline lists partitions whose local log failed since the last answered heartbeat.
 	Offline []cluster.TopicPartition
+	// Online lists partitions whose local replica was begun anew since it was reported offline, and works. None is in Offline.
+	Online []cluster.TopicPartition
 	// Refusing lists brokers whose peer port refused the sender's connections twice, at least RefusalGap apart.
 	Refusing []cluster.BrokerID
 }
@@ -134,6 +140,8 @@ type Driver struct {
 	retryShard time.Duration
 	// offline are the replicas whose log failed in the present life of their broker.
 	offline map[replica]cluster.BrokerEpoch
+	// awaiting is, of partitions that wait for complete replicas to return, until when.
+	awaiting map[cluster.TopicPartition]time.Duration
 	// excluded is, of partitions that such replicas were taken out of, until when that is not done again.
 	excluded map[cluster.TopicPartition]time.Duration
 	// unsettled is when a broker last came or went, nextBalance when the next round of balancing may be.
@@ -187,7 +195,7 @@ func (d *Driver) begin(now time.Duration, img *cluster.Image) {
 	*d = Driver{cfg: d.cfg, nextID: d.nextID, img: img,
 		brokers: map[cluster.BrokerID]*session{}, outstanding: map[uint64]*outstanding{}, busy: map[cluster.TopicPartition]bool{},
 		todo: map[cluster.TopicPartition]bool{}, retry: map[cluster.TopicPartition]time.Duration{}, offline: map[replica]cluster.BrokerEpoch{},
-		excluded:  map[cluster.TopicPartition]time.Duration{},
+		excluded: map[cluster.TopicPartition]time.Duration{}, awaiting: map[cluster.TopicPartition]time.Duration{},
 		lookAtAll: true, stepped: now, unsettled: now, unbalanced: true, effects: d.effects}
 	for b := range img.Brokers() {
 		d.brokers[b.ID] = &session{epoch: b.Epoch, heard: now}
@@ -236,6 +244,11 @@ func (d *Driver) deadline(now time.Duration) time.Duration {
 	}
 	for _, at := range d.retryTimes() {
 		next = min(next, at)
+	}
+	for _, tp := range sortedPartitions(d.awaiting) {
+		if d.free(tp) {
+			next = min(next, d.awaiting[tp])
+		}
 	}
 	if d.unbalanced {
 		next = min(next, max(d.unsettled+d.cfg.Settle, d.nextBalance))

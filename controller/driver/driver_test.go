@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/state"
+	"github.com/moldau-log/moldau/record"
 )
 
 // TestScripts runs the scripts in testdata: a driver in front of a real controller state. Each line is one input at the time of the script's clock; its
@@ -69,7 +71,7 @@ func (r *rig) line(line string) {
 	case "beat":
 		r.beat(words[1], args)
 	case "quiet":
-		r.quiet(words[1])
+		r.quiet(words[1], args["of"])
 	case "refused":
 		r.step(PeerRefused{Broker: broker(words[1])})
 	case "commit":
@@ -129,7 +131,8 @@ func (r *rig) step(in Input) {
 	r.next = e.Deadline
 }
 
-func (r *rig) quiet(text string) {
+// quiet lets a time pass in which all brokers, or some, send their heartbeats.
+func (r *rig) quiet(text, of string) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		r.t.Fatal(err)
@@ -138,7 +141,9 @@ func (r *rig) quiet(text string) {
 	for end := r.now + d; r.now < end; {
 		r.now += 250 * time.Millisecond
 		for b := range r.state.Image().Brokers() {
-			r.beat(strconv.Itoa(int(b.ID)), nil)
+			if of == "" || slices.Contains(brokers(of), b.ID) {
+				r.beat(strconv.Itoa(int(b.ID)), nil)
+			}
 		}
 	}
 	r.mute = false
@@ -176,7 +181,7 @@ func (r *rig) beat(id string, args map[string]string) {
 		in.Applied = uint64(broker(v))
 	}
 	_, in.WantDrain = args["drain"]
-	in.Offline = r.partitions(args["offline"])
+	in.Offline, in.Online = r.partitions(args["offline"]), r.partitions(args["online"])
 	for _, w := range split(args["refusing"]) {
 		in.Refusing = append(in.Refusing, broker(w))
 	}
@@ -189,8 +194,13 @@ func (r *rig) do(verb string, args map[string]string) {
 	switch verb {
 	case "register":
 		id := broker(args["broker"])
-		r.apply(cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: id, Directory: uid(fmt.Sprint("d", id)),
-			Incarnation: uid(fmt.Sprint("i", img.Index())), MinLevel: 1, MaxLevel: 1}})
+		c := cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: id, Directory: uid(fmt.Sprint("d", id)),
+			Incarnation: uid(fmt.Sprint("i", img.Index())), MinLevel: 1, MaxLevel: 1}}
+		if tp, end, told := strings.Cut(args["logs"], ":"); told { // logs=t-0:100 is one log, which ends at 100
+			c.LogsTold = true
+			c.Logs = []cluster.ReplicaLog{{Partition: r.partitions(tp)[0], Log: cluster.LogPosition{LogEnd: record.Offset(broker(end))}}}
+		}
+		r.apply(c)
 	case "create":
 		c := cluster.CreateTopic{ID: uid(args["topic"]), Name: args["topic"]}
 		for _, w := range strings.Split(args["replicas"], "/") {

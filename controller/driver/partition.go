@@ -30,6 +30,11 @@ func (d *Driver) watchPartitions(now time.Duration) {
 			delete(d.retry, tp)
 		}
 	}
+	for _, tp := range sortedPartitions(d.awaiting) {
+		if now >= d.awaiting[tp] && d.free(tp) {
+			d.todo[tp] = true
+		}
+	}
 	var changes []cluster.PartitionChange
 	for _, tp := range d.due() {
 		if d.busy[tp] {
@@ -44,10 +49,13 @@ func (d *Driver) watchPartitions(now time.Duration) {
 			delete(d.excluded, tp)
 		}
 		p, ok := d.img.Partition(tp)
+		if !ok || p.Leader != cluster.NoBroker {
+			delete(d.awaiting, tp)
+		}
 		if !ok {
 			continue
 		}
-		if c, needed := d.election(tp, p); needed {
+		if c, needed := d.election(now, tp, p); needed {
 			if d.tooSoon(now, &c, p) {
 				d.todo[tp] = true
 				continue
@@ -85,7 +93,7 @@ func (d *Driver) elect(changes []cluster.PartitionChange) {
 }
 
 // election decides whether a partition needs another leader, or must lose replicas whose log failed.
-func (d *Driver) election(tp cluster.TopicPartition, p *cluster.Partition) (cluster.PartitionChange, bool) {
+func (d *Driver) election(now time.Duration, tp cluster.TopicPartition, p *cluster.Partition) (cluster.PartitionChange, bool) {
 	c := cluster.PartitionChange{Partition: tp, PartitionEpoch: p.PartitionEpoch, Leader: p.Leader}
 	for _, b := range p.ISR {
 		if d.failed(tp, b) {
@@ -102,6 +110,9 @@ func (d *Driver) election(tp cluster.TopicPartition, p *cluster.Partition) (clus
 		return c, len(c.Offline) > 0 && len(c.Offline) < len(p.ISR)+len(p.ELR)
 	}
 	choice := placement.Elect(p, d.candidate(tp, p))
+	if choice.Kind == placement.KindNone && p.Leader == cluster.NoBroker {
+		choice = d.electLate(now, tp, p)
+	}
 	c.Leader = choice.Leader
 	switch {
 	case choice.Kind != placement.KindNone:
@@ -110,6 +121,30 @@ func (d *Driver) election(tp cluster.TopicPartition, p *cluster.Partition) (clus
 		return c, true // nobody can take over, but who leads cannot serve
 	}
 	return c, false
+}
+
+// free reports whether nothing is proposed about a partition, and nothing that was is to be repeated later.
+func (d *Driver) free(tp cluster.TopicPartition) bool {
+	_, waits := d.retry[tp]
+	return !d.busy[tp] && !waits
+}
+
+// electLate chooses the leader of a partition that has waited long enough for complete replicas to return. The wait begins when there is somebody to choose.
+func (d *Driver) electLate(now time.Duration, tp cluster.TopicPartition, p *cluster.Partition) placement.Election {
+	choice := placement.ElectLate(p, d.candidate(tp, p))
+	until, waits := d.awaiting[tp]
+	switch {
+	case choice.Kind == placement.KindNone:
+		delete(d.awaiting, tp)
+		return choice
+	case !waits:
+		until = now + d.cfg.AwaitReturn
+	case now >= until:
+		d.awaiting[tp] = now + d.cfg.RetryDelay // when the proposal comes to nothing
+		return choice
+	}
+	d.awaiting[tp] = until
+	return placement.Election{Leader: cluster.NoBroker, Kind: placement.KindNone}
 }
 
 // mustMove reports whether the partition has no leader that can go on.
@@ -161,9 +196,10 @@ func (d *Driver) finishable(tp cluster.TopicPartition, p *cluster.Partition) boo
 	goes := func(b cluster.BrokerID) bool { return slices.Contains(p.Removing, b) }
 	then := p.Clone()
 	then.Replicas = slices.DeleteFunc(then.Replicas, goes)
-	then.ISR = slices.DeleteFunc(then.ISR, goes)
+	then.ISR, then.ELR = slices.DeleteFunc(then.ISR, goes), slices.DeleteFunc(then.ELR, goes)
 	then.Adding, then.Removing = nil, nil
-	if len(then.ISR) < len(p.ISR) && len(then.ISR) < d.img.MinISR(t, then) {
+	minISR := d.img.MinISR(t, then)
+	if len(then.ISR) < len(p.ISR) && len(then.ISR) < minISR || len(then.ELR) < len(p.ELR) && len(then.ISR)+len(then.ELR) < minISR {
 		return false
 	}
 	return !goes(p.Leader) || slices.ContainsFunc(then.ISR, d.candidate(tp, p))

@@ -9,6 +9,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/placement"
 	"github.com/moldau-log/moldau/controller/state"
+	"github.com/moldau-log/moldau/record"
 )
 
 // TestItSettlesAfterAnyTrouble runs a driver with brokers that come and go, proposals that are lost, and changes of the controller. Then all is healed, and
@@ -93,8 +94,12 @@ func (w *world) lead() {
 
 func (w *world) register(b cluster.BrokerID) {
 	w.runs++
-	w.must(cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: b, Directory: cluster.UUID{1, byte(b)},
-		Incarnation: cluster.UUID{2, byte(b), w.runs}, MinLevel: 1, MaxLevel: 1}})
+	c := cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: b, Directory: cluster.UUID{1, byte(b)},
+		Incarnation: cluster.UUID{2, byte(b), w.runs}, MinLevel: 1, MaxLevel: 1}, LogsTold: true}
+	for tp := range w.state.Image().AllPartitions() {
+		c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: cluster.LogPosition{LogEnd: record.Offset(w.rng.IntN(3))}})
+	}
+	w.must(c)
 	w.alive[b], w.drains[b], w.failed[b] = true, false, false
 	w.step(ImageChanged{Image: w.state.Image()})
 }

@@ -82,6 +82,10 @@ func (d *Driver) heartbeat(now time.Duration, in Heartbeat) {
 		d.offline[replica{tp, in.Broker}] = in.Epoch
 		d.todo[tp] = true
 	}
+	for _, tp := range in.Online {
+		delete(d.offline, replica{tp, in.Broker})
+		d.todo[tp] = true
+	}
 	for _, other := range in.Refusing {
 		if o, ok := d.brokers[other]; ok && other != in.Broker {
 			o.dead = true

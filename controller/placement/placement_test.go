@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/record"
 )
 
 func some(n int, rack func(i int) string) []Broker {
@@ -204,6 +205,47 @@ func TestElect(t *testing.T) {
 	gone := &cluster.Partition{Replicas: []cluster.BrokerID{1, 2, 3}, Leader: cluster.NoBroker, LastLeader: 2}
 	if got := ElectUnclean(gone, alive(1, 2, 3)); got.Leader != 2 {
 		t.Errorf("unclean: %+v, want the last leader", got)
+	}
+}
+
+// Replicas that have restarted lead only where nobody else may, and the longest log of all first.
+func TestCase60_ElectComparesWhoHasRestarted(t *testing.T) {
+	none := Election{cluster.NoBroker, KindNone}
+	back := func(b cluster.BrokerID, epoch record.LeaderEpoch, end record.Offset) cluster.Returned {
+		return cluster.Returned{Broker: b, Log: cluster.LogPosition{LastEpoch: epoch, LogEnd: end}}
+	}
+	for name, c := range map[string]struct {
+		returned   []cluster.Returned
+		alive      []cluster.BrokerID
+		soon, late Election
+	}{
+		"one stayed up":          {[]cluster.Returned{back(1, 5, 90), back(3, 5, 90)}, []cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
+		"one is away":            {[]cluster.Returned{back(1, 5, 90), back(3, 5, 80)}, []cluster.BrokerID{1, 3}, none, Election{1, KindISR}},
+		"all are back":           {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 80)}, []cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
+		"a newer epoch is more":  {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 6, 80)}, []cluster.BrokerID{1, 2, 3}, Election{3, KindISR}, Election{3, KindISR}},
+		"the longest died again": {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 80)}, []cluster.BrokerID{1, 3}, none, Election{1, KindISR}},
+		"one like it is here":    {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 91)}, []cluster.BrokerID{1, 3}, Election{3, KindISR}, Election{3, KindISR}},
+		"empty logs are equal":   {[]cluster.Returned{back(1, record.NoEpoch, 0), back(2, record.NoEpoch, 0), back(3, record.NoEpoch, 0)}, []cluster.BrokerID{1}, Election{1, KindISR}, Election{1, KindISR}},
+		"one lacks what is deleted": {[]cluster.Returned{back(1, 5, 90), back(2, 4, 95), {Broker: 3, Log: cluster.LogPosition{LastEpoch: record.NoEpoch, LogStart: 93, LogEnd: 93}}},
+			[]cluster.BrokerID{1, 2, 3}, Election{2, KindELR}, Election{2, KindELR}},
+		"an epoch that has not been": {[]cluster.Returned{back(1, 5, 90), back(2, 5, 80), back(3, 261, 90)}, []cluster.BrokerID{1, 2, 3}, Election{1, KindISR}, Election{1, KindISR}},
+		"nobody reaches what is deleted": {[]cluster.Returned{back(1, 5, 90), {Broker: 3, Log: cluster.LogPosition{LastEpoch: record.NoEpoch, LogStart: 93, LogEnd: 93}}},
+			[]cluster.BrokerID{1}, none, none},
+		"only others are here":    {[]cluster.Returned{back(1, 5, 90)}, []cluster.BrokerID{4}, none, none},
+		"nobody is here any more": {[]cluster.Returned{back(1, 5, 90), back(2, 5, 91), back(3, 5, 91)}, nil, none, none},
+	} {
+		p := &cluster.Partition{Replicas: []cluster.BrokerID{3, 1, 2, 4}, ISR: []cluster.BrokerID{1, 3}, ELR: []cluster.BrokerID{2}, Leader: cluster.NoBroker,
+			LeaderEpoch: 7, LastLeader: 4, Returned: c.returned}
+		alive := func(b cluster.BrokerID) bool { return slices.Contains(c.alive, b) }
+		if got := Elect(p, alive); got != c.soon {
+			t.Errorf("%s: %+v, want %+v", name, got, c.soon)
+		}
+		if got := ElectLate(p, alive); got != c.late {
+			t.Errorf("%s, late: %+v, want %+v", name, got, c.late)
+		}
+		if got := ElectUnclean(p, alive); c.late != none && got != c.late {
+			t.Errorf("%s, unclean: %+v, want %+v", name, got, c.late)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/controller/placement"
 	"github.com/moldau-log/moldau/internal/planted"
+	"github.com/moldau-log/moldau/record"
 )
 
 // registerBroker begins a new life of a broker. Whatever it led in its life before, it leads no longer: no (partition, leader epoch) is ever
@@ -37,8 +38,13 @@ func (a *apply) registerBroker(c cluster.RegisterBroker) cluster.Result {
 	}
 	damaged := sortedPartitions(c.Damaged)
 	old := known && outdated(c, before) && !planted.On(planted.OldDiskKeepsPlace)
+	logs := sortedLogs(c.Logs)
 	a.eachReplica(now.ID, func(e *edit) {
-		a.reenter(e, &now, old || containsPartition(damaged, e.tp))
+		a.reenter(e, &now, old || containsPartition(damaged, e.tp), func() {
+			if c.LogsTold {
+				e.returned(now.ID, positionIn(logs, e.tp))
+			}
+		})
 	})
 	a.moveShards()
 	return cluster.Result{BrokerEpoch: now.Epoch}
@@ -80,8 +86,8 @@ func outdated(c cluster.RegisterBroker, before *cluster.Broker) bool {
 		(!slices.Contains(c.PreviousStarts, before.Incarnation) || planted.On(planted.StartsIgnored))
 }
 
-// reenter does to one partition what the registration of one of its replicas means.
-func (a *apply) reenter(e *edit, now *cluster.Broker, incomplete bool) {
+// reenter does to one partition what the registration of one of its replicas means. returned notes what the log has of one that counts as complete.
+func (a *apply) reenter(e *edit, now *cluster.Broker, incomplete bool, returned func()) {
 	switch {
 	case planted.On(planted.NewDiskKeepsPlace):
 		e.Directories[slices.Index(e.Replicas, now.ID)] = now.Directory
@@ -97,6 +103,7 @@ func (a *apply) reenter(e *edit, now *cluster.Broker, incomplete bool) {
 		e.forget(now.ID)
 	default:
 		e.retire(now.ID, a.minISR(e))
+		returned()
 	}
 	a.elect(e)
 	a.adoptDirectories(e)
@@ -226,6 +233,21 @@ func sortedPartitions(list []cluster.TopicPartition) []cluster.TopicPartition {
 	out := slices.Clone(list)
 	slices.SortFunc(out, cluster.TopicPartition.Compare)
 	return out
+}
+
+func sortedLogs(list []cluster.ReplicaLog) []cluster.ReplicaLog {
+	out := slices.Clone(list)
+	slices.SortFunc(out, func(a, b cluster.ReplicaLog) int { return a.Partition.Compare(b.Partition) })
+	return out
+}
+
+// positionIn finds how far a log goes; what is not told is empty.
+func positionIn(list []cluster.ReplicaLog, tp cluster.TopicPartition) cluster.LogPosition {
+	i, ok := slices.BinarySearchFunc(list, tp, func(l cluster.ReplicaLog, tp cluster.TopicPartition) int { return l.Partition.Compare(tp) })
+	if !ok {
+		return cluster.LogPosition{LastEpoch: record.NoEpoch}
+	}
+	return list[i].Log
 }
 
 func containsPartition(list []cluster.TopicPartition, tp cluster.TopicPartition) bool {

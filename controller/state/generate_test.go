@@ -99,9 +99,15 @@ func (r *run) register(b cluster.BrokerID) cluster.Command {
 		}
 	}
 	c := cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: b, Directory: dir, Incarnation: id("run", len(r.log)), MinLevel: 1, MaxLevel: 1}}
+	c.LogsTold = r.rng.IntN(4) > 0
 	for tp, p := range r.state.Image().AllPartitions() {
-		if p.HasReplica(b) && r.rng.IntN(10) == 0 {
+		switch {
+		case !p.HasReplica(b):
+		case r.rng.IntN(10) == 0:
 			c.Damaged = append(c.Damaged, tp)
+		case c.LogsTold && r.rng.IntN(10) > 0:
+			at := cluster.LogPosition{LastEpoch: record.LeaderEpoch(r.rng.IntN(3)), LogStart: record.Offset(r.rng.IntN(8) / 7), LogEnd: record.Offset(r.rng.IntN(5))}
+			c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: at})
 		}
 	}
 	return c

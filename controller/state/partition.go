@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/moldau-log/moldau/cluster"
@@ -117,20 +118,47 @@ func (a *apply) lead(e *edit, choice placement.Election) {
 	e.setLeader(choice.Leader)
 	switch choice.Kind {
 	case placement.KindISR:
-		if len(e.ISR) >= a.minISR(e) {
+		isr := e.agreeing(choice.Leader)
+		if len(isr) < len(e.ISR) {
+			e.setISR(isr, a.minISR(e))
+		} else if len(e.ISR) >= a.minISR(e) {
 			e.ELR = nil // min ISR was lowered while nobody led: from here on the watermark moves without them
 		}
 	case placement.KindELR:
 		// The members of the ISR are complete too, but only those alive may stay: the others would hold the watermark. One that drains is waited for: it may
 		// have led, and answer from its lease until it has said that it does not any more (I9).
-		isr := slices.DeleteFunc(slices.Clone(e.ISR), func(b cluster.BrokerID) bool { return !a.alive(e.Partition, b) })
+		isr := slices.DeleteFunc(e.agreeing(choice.Leader), func(b cluster.BrokerID) bool { return !a.alive(e.Partition, b) })
 		e.setISR(append(isr, choice.Leader), a.minISR(e))
 	case placement.KindUnclean:
-		e.ISR, e.ELR = []cluster.BrokerID{choice.Leader}, nil
+		e.ISR, e.ELR, e.Returned = []cluster.BrokerID{choice.Leader}, nil, nil
 		e.UncleanLast = true
 		e.bump = true
 		a.adoptDirectories(e)
 	}
+	e.Returned = slices.DeleteFunc(e.Returned, func(r cluster.Returned) bool { return e.hasAllOf(r.Broker, choice.Leader) })
+}
+
+// returned notes what the log of b, which was complete, has after a restart. It is believed to be complete still, but who leads next is chosen by this.
+func (e *edit) returned(b cluster.BrokerID, log cluster.LogPosition) {
+	e.Returned = slices.DeleteFunc(e.Returned, func(r cluster.Returned) bool { return r.Broker == b })
+	e.Returned = append(e.Returned, cluster.Returned{Broker: b, Log: log})
+	slices.SortFunc(e.Returned, func(x, y cluster.Returned) int { return cmp.Compare(x.Broker, y.Broker) })
+}
+
+// agreeing are the members of the ISR that have all that a new leader has, as far as is known. One that has come back with less, or has yet to be
+// compared with a leader that was never away, may have lost something: it leaves the ISR, and comes back by its leader's proposal.
+func (e *edit) agreeing(leader cluster.BrokerID) []cluster.BrokerID {
+	return slices.DeleteFunc(slices.Clone(e.ISR), func(b cluster.BrokerID) bool {
+		_, back := e.HasReturned(b)
+		return back && !e.hasAllOf(b, leader) && !planted.On(planted.ReturnedNotCompared)
+	})
+}
+
+// hasAllOf reports whether b, which has returned, is the leader or has returned with no less than it.
+func (e *edit) hasAllOf(b, leader cluster.BrokerID) bool {
+	log, _ := e.HasReturned(b)
+	most, back := e.HasReturned(leader)
+	return b == leader || back && e.CompareLogs(log, most) >= 0
 }
 
 // adoptDirectories lets replicas that are neither in the ISR nor in the ELR start over in the directory that their broker has now.
@@ -157,6 +185,10 @@ func (a *apply) put(e *edit) {
 	if e.bump {
 		e.LeaderEpoch++
 	}
+	// Who is not counted as complete is not compared; whom a leader has in the ISR it has seen to be complete.
+	e.Returned = slices.DeleteFunc(e.Returned, func(r cluster.Returned) bool {
+		return !e.InISR(r.Broker) && !e.InELR(r.Broker) || e.Leader != cluster.NoBroker && e.InISR(r.Broker)
+	})
 	if e.bump || e.touch || !samePartition(e.old, e.Partition) {
 		e.PartitionEpoch++
 		checkPartition(e.tp, e.old, e.Partition)
@@ -169,7 +201,8 @@ func (a *apply) put(e *edit) {
 func samePartition(a, b *cluster.Partition) bool {
 	return a.Leader == b.Leader && a.LogStart == b.LogStart && a.LastLeader == b.LastLeader && a.UncleanLast == b.UncleanLast &&
 		slices.Equal(a.ISR, b.ISR) && slices.Equal(a.ELR, b.ELR) && slices.Equal(a.Replicas, b.Replicas) &&
-		slices.Equal(a.Directories, b.Directories) && slices.Equal(a.Adding, b.Adding) && slices.Equal(a.Removing, b.Removing)
+		slices.Equal(a.Directories, b.Directories) && slices.Equal(a.Adding, b.Adding) && slices.Equal(a.Removing, b.Removing) &&
+		slices.Equal(a.Returned, b.Returned)
 }
 
 // checkPartition holds a partition to its invariants; old is nil for a new one.
@@ -178,7 +211,7 @@ func checkPartition(tp cluster.TopicPartition, old, p *cluster.Partition) {
 		subset(p.ISR, p.Replicas) && subset(p.ELR, p.Replicas) && subset(p.Adding, p.Replicas) && subset(p.Removing, p.Replicas) &&
 		slices.IsSorted(p.ISR) && slices.IsSorted(p.ELR) && distinct(p.ISR) && distinct(p.ELR) &&
 		!slices.ContainsFunc(p.ELR, p.InISR) && !slices.ContainsFunc(p.Adding, func(b cluster.BrokerID) bool { return slices.Contains(p.Removing, b) }) &&
-		(p.Leader == cluster.NoBroker || p.InISR(p.Leader))
+		(p.Leader == cluster.NoBroker || p.InISR(p.Leader)) && wellReturned(p)
 	invariant.Check(ok, "controller/state: partition %v is malformed: %+v", tp, *p)
 	if old == nil {
 		return
@@ -186,6 +219,16 @@ func checkPartition(tp cluster.TopicPartition, old, p *cluster.Partition) {
 	invariant.Check(p.LeaderEpoch >= old.LeaderEpoch && p.PartitionEpoch > old.PartitionEpoch && p.LogStart >= old.LogStart,
 		"controller/state: partition %v goes back: %+v to %+v", tp, *old, *p)
 	invariant.Check(p.Leader == old.Leader || p.LeaderEpoch > old.LeaderEpoch, "controller/state: partition %v has a new leader in epoch %d", tp, p.LeaderEpoch)
+}
+
+// wellReturned holds what a partition says of restarted replicas to its invariants.
+func wellReturned(p *cluster.Partition) bool {
+	for i, r := range p.Returned {
+		if i > 0 && r.Broker <= p.Returned[i-1].Broker || !p.InELR(r.Broker) && (!p.InISR(r.Broker) || p.Leader != cluster.NoBroker) {
+			return false
+		}
+	}
+	return true
 }
 
 func sorted(list []cluster.BrokerID) []cluster.BrokerID {

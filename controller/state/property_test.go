@@ -18,6 +18,7 @@ import (
 // holds the state against a model of what the rules are for: no acknowledged record is lost by a clean election, and no
 // (partition, leader epoch) is led by two lives of brokers.
 func TestRandomCommandsKeepTheRules(t *testing.T) {
+	choices := 0
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := newRun(t, seed)
@@ -25,7 +26,11 @@ func TestRandomCommandsKeepTheRules(t *testing.T) {
 				r.apply(r.command())
 			}
 			r.checkReplay()
+			choices += r.choices
 		})
+	}
+	if choices < 50 {
+		t.Errorf("replicas that have restarted were elected %d times only", choices)
 	}
 }
 
@@ -40,6 +45,7 @@ type run struct {
 	complete  map[cluster.TopicPartition]map[copyOf]bool
 	ledBy     map[reign]cluster.BrokerEpoch
 	nextID    byte
+	choices   int // elections of replicas that have restarted
 }
 
 // copyOf is one replica's data: it dies with its directory.
@@ -167,6 +173,9 @@ func (r *run) loseCopies(cmd cluster.Command, res cluster.Result) {
 
 func (r *run) modelChange(c cluster.Change[cluster.TopicPartition, *cluster.Partition], cmd cluster.Command) {
 	p := c.New
+	if _, ok := cmd.(cluster.UnfenceBroker); ok && !r.mayBeUnclean(c.Key) {
+		r.checkChoice(c.Old, p.Leader)
+	}
 	_, proposal := cmd.(cluster.AlterPartition)
 	switch {
 	case c.Old == nil:
@@ -220,4 +229,23 @@ func (r *run) checkPartition(img *cluster.Image, tp cluster.TopicPartition, p *c
 			}
 		}
 	}
+}
+
+// checkChoice holds the election of a replica that has restarted to its condition: all that are complete have, and none came back with more (case 60).
+func (r *run) checkChoice(p *cluster.Partition, leader cluster.BrokerID) {
+	r.t.Helper()
+	log, back := p.HasReturned(leader)
+	if !back || p.Leader != cluster.NoBroker {
+		return
+	}
+	r.choices++
+	if len(p.Returned) < len(p.ISR)+len(p.ELR) || slices.ContainsFunc(p.Returned, func(o cluster.Returned) bool { return p.CompareLogs(log, o.Log) < 0 }) {
+		r.t.Fatalf("broker %d is elected, which has restarted: %+v", leader, *p)
+	}
+}
+
+// mayBeUnclean reports whether a topic prefers any leader to none.
+func (r *run) mayBeUnclean(tp cluster.TopicPartition) bool {
+	t, ok := r.state.Image().Topic(tp.Topic)
+	return ok && r.state.Image().UncleanElection(t)
 }

@@ -79,7 +79,7 @@ func (e *edit) place(a *apply, replicas []cluster.BrokerID) {
 }
 
 // drop takes replicas out of ISR and ELR, moves the leadership off them, and leaves tombstones. It refuses to make the ISR smaller than the min
-// ISR where it was not (case 53), to lose the last complete copy, and to leave a partition without leader that had one.
+// ISR where it was not, to leave fewer complete copies than the min ISR (case 53), to lose the last one, and to leave a partition without leader that had one.
 //
 // It begins a new leader epoch, in which the leader knows nothing of what its followers have: a replica that goes, and comes back with the next move, begins
 // with an empty log, and a leader that hears of both at once must not count what the one before had.
@@ -91,6 +91,8 @@ func (a *apply) drop(e *edit, dropped []cluster.BrokerID, minBefore int) cluster
 		return refuse(cluster.CodeNotEnoughReplicas, "only the replicas %v that would go are complete", dropped)
 	case len(isr) < now && len(isr) < len(e.ISR):
 		return refuse(cluster.CodeNotEnoughReplicas, "without %v the ISR would be %v, below min.insync.replicas %d", dropped, isr, now)
+	case len(isr)+len(elr) < now && len(elr) < len(e.ELR):
+		return refuse(cluster.CodeNotEnoughReplicas, "without %v only %v would be complete, fewer than min.insync.replicas %d", dropped, append(isr, elr...), now)
 	}
 	e.ISR, e.ELR = isr, elr
 	// Under a leader the ELR means something only under one and the same min ISR, and below it. Without one nothing moves on, and it may hold the last

@@ -100,6 +100,16 @@ func (s *script) register(a args, id cluster.BrokerID) cluster.Command {
 	for _, run := range split(a["starts"], ",") {
 		c.PreviousStarts = append(c.PreviousStarts, uid(run))
 	}
+	c.LogsTold = a.has("logs")
+	for _, log := range split(a["logs"], ",") { // t-0:2/100/50 is a log of t-0 that ends at 100 with a record of epoch 2, and begins at 50
+		tp, at, _ := strings.Cut(log, ":")
+		var l cluster.ReplicaLog
+		l.Partition = s.partitions(tp)[0]
+		if n, err := fmt.Sscanf(at+"/0", "%d/%d/%d", &l.Log.LastEpoch, &l.Log.LogEnd, &l.Log.LogStart); n < 3 {
+			panic(err)
+		}
+		c.Logs = append(c.Logs, l)
+	}
 	if a.has("cluster") {
 		c.Cluster = uid(a["cluster"])
 	}
@@ -368,6 +378,12 @@ func printPartition(p *cluster.Partition) string {
 	out := fmt.Sprintf("leader %d epoch %d/%d replicas %v isr %v", p.Leader, p.LeaderEpoch, p.PartitionEpoch, p.Replicas, p.ISR)
 	if len(p.ELR) > 0 {
 		out += fmt.Sprintf(" elr %v", p.ELR)
+	}
+	for _, r := range p.Returned {
+		out += fmt.Sprintf(" %d back with %d/%d", r.Broker, r.Log.LastEpoch, r.Log.LogEnd)
+		if r.Log.LogStart > 0 {
+			out += fmt.Sprintf(" from %d", r.Log.LogStart)
+		}
 	}
 	if len(p.Adding)+len(p.Removing) > 0 {
 		out += fmt.Sprintf(" adding %v removing %v", p.Adding, p.Removing)

@@ -92,6 +92,7 @@ var catalogue = [end]Info{
 	OldCoordinatorWrites:     {"old-coordinator-writes", "only the present coordinator of a shard writes its groups", "83"},
 	ELRClearedWithoutLeader:  {"elr-cleared-without-leader", "without a leader the eligible leader replicas stay when min.insync.replicas is lowered", "58, 143"},
 	StartsIgnored:            {"starts-ignored", "a disk is not old when a run that was begun on it since its clean stop is the last that is registered", "40"},
+	ReturnedNotCompared:      {"returned-not-compared", "of complete replicas that have all restarted the one with the longest log leads", "60, I1"},
 
 	OldGenerationCommits:  {"old-generation-commits", "a commit of an old generation is refused", "79, I7"},
 	AssignedBeforeRevoked: {"assigned-before-revoked", "a partition is given to nobody while another member holds it", "81, I7"},

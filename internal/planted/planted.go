@@ -87,6 +87,7 @@ const (
 	OldCoordinatorWrites
 	ELRClearedWithoutLeader
 	StartsIgnored
+	ReturnedNotCompared
 
 	// Package consumergroup.
 	OldGenerationCommits

@@ -50,6 +50,22 @@ func (m *Mem) Lose(p string) error {
 	return nil
 }
 
+// Shorten cuts a file to size, in bytes, at once and durably, as a medium does that has not kept what was flushed.
+func (m *Mem) Shorten(p string, size int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find("shorten", p)
+	if err != nil {
+		return err
+	}
+	if n.dir || size < 0 || size > int64(len(n.data)) {
+		return &fs.PathError{Op: "shorten", Path: p, Err: fs.ErrInvalid}
+	}
+	n.truncate(size)
+	n.disk = n.disk[:min(size, int64(len(n.disk)))]
+	return nil
+}
+
 // SetCapacity makes the disk so large, in bytes; 0 ends the limit. A write that does not fit stops where the disk is full, with ENOSPC, and nothing new
 // can be made while it is full. DiskFree tells what is left. What was written already stays, also above the limit.
 func (m *Mem) SetCapacity(bytes int64) {

@@ -53,6 +53,28 @@ func TestFlipIsSeenAndStays(t *testing.T) {
 	}
 }
 
+func TestShortenIsAtOnceAndDurable(t *testing.T) {
+	m := NewMem()
+	f := write(t, m, "a", "hello")
+	if _, err := f.WriteAt([]byte(", you"), 5); err != nil { // not durable
+		t.Fatal(err)
+	}
+	for _, size := range []int64{7, 3} {
+		if err := m.Shorten("a", size); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := text(t, m, "a"), "hello, "[:size]; got != want {
+			t.Errorf("at %d it is %q", size, got)
+		}
+	}
+	if got := text(t, m.CrashClone(), "a"); got != "hel" {
+		t.Errorf("after a power cut it is %q", got)
+	}
+	if err := m.Shorten("a", 4); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("shortened to more: %v", err)
+	}
+}
+
 func TestLoseIsAtOnceAndDurable(t *testing.T) {
 	m := NewMem()
 	write(t, m, "a", "kept")

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/moldau-log/moldau/client"
+	"github.com/moldau-log/moldau/internal/lograte"
 	moldauv1 "github.com/moldau-log/moldau/proto/moldau/v1"
 )
 
@@ -93,4 +97,49 @@ func TestCase12_FullDisk(t *testing.T) {
 	storageRefusal(produce())
 	c.Must("topic", "trim", "numbers")
 	Eventually(t, produce)
+}
+
+// TestCase13_CreatedOnAFullDisk: one broker of three has no byte left. The replicas that it should create are offline, the cluster goes on without them, and the
+// broker says so in a few lines, not in many a second. When there is room they are created and copied, and what was there before is filled up, without a restart.
+func TestCase13_CreatedOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
+	c := Prepare(t, 3, "--storage-reserve-bytes", "1MiB", "--replica-lag-max", "3s")
+	full := c.Brokers[1]
+	full.Data = filepath.Join(disk, "data")
+	for _, b := range c.Brokers {
+		b.Start()
+	}
+	c.WaitHealthy()
+	c.Must("topic", "create", "before", "-p", "1", "-r", "3")
+	ballast := filepath.Join(disk, "ballast")
+	fillDisk(t, ballast)
+	begun := time.Now()
+	c.Must("topic", "create", "created", "-p", "3", "-r", "3")
+	const batches, each = 20, 1000
+	for i := range batches {
+		for _, topic := range []string{"before", "created"} {
+			c.MustWith(strings.Repeat(fmt.Sprintf("%d\n", i), each), "produce", topic)
+		}
+	}
+	c.awaitISR("before", 2)
+	c.awaitISR("created", 2)
+	most := lograte.Lines * (2 + int(time.Since(begun)/lograte.Every))
+	for _, line := range []string{"append refused", "log not opened", "checkpoint not written"} {
+		if n := strings.Count(full.Log(), line); n > most {
+			t.Errorf("%q is in the log %d times after %s, want %d at most", line, n, time.Since(begun), most)
+		}
+	}
+	if !full.Running() || strings.Count(full.Log(), "log not opened") != 3 {
+		t.Fatalf("the disk was not full enough, or the broker ended: %s", tail(full.logPath, 5))
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitHealthy()
+	for _, topic := range []string{"before", "created"} {
+		if n := strings.Count(c.Must("consume", topic, "--exit-at-end"), "\n"); n != batches*each {
+			t.Errorf("%d of %d records of topic %s are there", n, batches*each, topic)
+		}
+	}
 }

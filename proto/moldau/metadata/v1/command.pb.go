@@ -460,6 +460,8 @@ type RegisterBroker struct {
 	Damaged        []*TopicPartition      `protobuf:"bytes,4,rep,name=damaged,proto3" json:"damaged,omitempty"`
 	Live           bool                   `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`
 	PreviousStarts [][]byte               `protobuf:"bytes,6,rep,name=previous_starts,json=previousStarts,proto3" json:"previous_starts,omitempty"` // 16 bytes each
+	Logs           []*ReplicaLog          `protobuf:"bytes,7,rep,name=logs,proto3" json:"logs,omitempty"`                                           // all that recovery opened, if logs_told
+	LogsTold       bool                   `protobuf:"varint,8,opt,name=logs_told,json=logsTold,proto3" json:"logs_told,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -536,6 +538,72 @@ func (x *RegisterBroker) GetPreviousStarts() [][]byte {
 	return nil
 }
 
+func (x *RegisterBroker) GetLogs() []*ReplicaLog {
+	if x != nil {
+		return x.Logs
+	}
+	return nil
+}
+
+func (x *RegisterBroker) GetLogsTold() bool {
+	if x != nil {
+		return x.LogsTold
+	}
+	return false
+}
+
+type ReplicaLog struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     *TopicPartition        `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Log           *LogPosition           `protobuf:"bytes,2,opt,name=log,proto3" json:"log,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaLog) Reset() {
+	*x = ReplicaLog{}
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaLog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaLog) ProtoMessage() {}
+
+func (x *ReplicaLog) ProtoReflect() protoreflect.Message {
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaLog.ProtoReflect.Descriptor instead.
+func (*ReplicaLog) Descriptor() ([]byte, []int) {
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReplicaLog) GetPartition() *TopicPartition {
+	if x != nil {
+		return x.Partition
+	}
+	return nil
+}
+
+func (x *ReplicaLog) GetLog() *LogPosition {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
 type UnregisterBroker struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Broker        int32                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
@@ -545,7 +613,7 @@ type UnregisterBroker struct {
 
 func (x *UnregisterBroker) Reset() {
 	*x = UnregisterBroker{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[3]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +625,7 @@ func (x *UnregisterBroker) String() string {
 func (*UnregisterBroker) ProtoMessage() {}
 
 func (x *UnregisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[3]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +638,7 @@ func (x *UnregisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterBroker.ProtoReflect.Descriptor instead.
 func (*UnregisterBroker) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{3}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UnregisterBroker) GetBroker() int32 {
@@ -590,7 +658,7 @@ type FenceBroker struct {
 
 func (x *FenceBroker) Reset() {
 	*x = FenceBroker{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[4]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +670,7 @@ func (x *FenceBroker) String() string {
 func (*FenceBroker) ProtoMessage() {}
 
 func (x *FenceBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[4]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +683,7 @@ func (x *FenceBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceBroker.ProtoReflect.Descriptor instead.
 func (*FenceBroker) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{4}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FenceBroker) GetBroker() int32 {
@@ -642,7 +710,7 @@ type UnfenceBroker struct {
 
 func (x *UnfenceBroker) Reset() {
 	*x = UnfenceBroker{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[5]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +722,7 @@ func (x *UnfenceBroker) String() string {
 func (*UnfenceBroker) ProtoMessage() {}
 
 func (x *UnfenceBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[5]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +735,7 @@ func (x *UnfenceBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfenceBroker.ProtoReflect.Descriptor instead.
 func (*UnfenceBroker) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{5}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UnfenceBroker) GetBroker() int32 {
@@ -694,7 +762,7 @@ type DrainBroker struct {
 
 func (x *DrainBroker) Reset() {
 	*x = DrainBroker{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[6]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +774,7 @@ func (x *DrainBroker) String() string {
 func (*DrainBroker) ProtoMessage() {}
 
 func (x *DrainBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[6]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +787,7 @@ func (x *DrainBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainBroker.ProtoReflect.Descriptor instead.
 func (*DrainBroker) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{6}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DrainBroker) GetBroker() int32 {
@@ -746,7 +814,7 @@ type Replicas struct {
 
 func (x *Replicas) Reset() {
 	*x = Replicas{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[7]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +826,7 @@ func (x *Replicas) String() string {
 func (*Replicas) ProtoMessage() {}
 
 func (x *Replicas) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[7]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +839,7 @@ func (x *Replicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replicas.ProtoReflect.Descriptor instead.
 func (*Replicas) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{7}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Replicas) GetBrokers() []int32 {
@@ -794,7 +862,7 @@ type CreateTopic struct {
 
 func (x *CreateTopic) Reset() {
 	*x = CreateTopic{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[8]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +874,7 @@ func (x *CreateTopic) String() string {
 func (*CreateTopic) ProtoMessage() {}
 
 func (x *CreateTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[8]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +887,7 @@ func (x *CreateTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTopic.ProtoReflect.Descriptor instead.
 func (*CreateTopic) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{8}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateTopic) GetId() []byte {
@@ -866,7 +934,7 @@ type DeleteTopic struct {
 
 func (x *DeleteTopic) Reset() {
 	*x = DeleteTopic{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[9]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +946,7 @@ func (x *DeleteTopic) String() string {
 func (*DeleteTopic) ProtoMessage() {}
 
 func (x *DeleteTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[9]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +959,7 @@ func (x *DeleteTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTopic.ProtoReflect.Descriptor instead.
 func (*DeleteTopic) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{9}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteTopic) GetId() []byte {
@@ -912,7 +980,7 @@ type AddPartitions struct {
 
 func (x *AddPartitions) Reset() {
 	*x = AddPartitions{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[10]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +992,7 @@ func (x *AddPartitions) String() string {
 func (*AddPartitions) ProtoMessage() {}
 
 func (x *AddPartitions) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[10]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1005,7 @@ func (x *AddPartitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPartitions.ProtoReflect.Descriptor instead.
 func (*AddPartitions) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{10}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AddPartitions) GetTopic() []byte {
@@ -972,7 +1040,7 @@ type ConfigOp struct {
 
 func (x *ConfigOp) Reset() {
 	*x = ConfigOp{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[11]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1052,7 @@ func (x *ConfigOp) String() string {
 func (*ConfigOp) ProtoMessage() {}
 
 func (x *ConfigOp) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[11]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1065,7 @@ func (x *ConfigOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigOp.ProtoReflect.Descriptor instead.
 func (*ConfigOp) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{11}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ConfigOp) GetKey() string {
@@ -1031,7 +1099,7 @@ type AlterConfigs struct {
 
 func (x *AlterConfigs) Reset() {
 	*x = AlterConfigs{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[12]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1111,7 @@ func (x *AlterConfigs) String() string {
 func (*AlterConfigs) ProtoMessage() {}
 
 func (x *AlterConfigs) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[12]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1124,7 @@ func (x *AlterConfigs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterConfigs.ProtoReflect.Descriptor instead.
 func (*AlterConfigs) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{12}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AlterConfigs) GetResource() *ConfigResource {
@@ -1082,7 +1150,7 @@ type ElectLeaders struct {
 
 func (x *ElectLeaders) Reset() {
 	*x = ElectLeaders{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[13]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1162,7 @@ func (x *ElectLeaders) String() string {
 func (*ElectLeaders) ProtoMessage() {}
 
 func (x *ElectLeaders) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[13]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1175,7 @@ func (x *ElectLeaders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElectLeaders.ProtoReflect.Descriptor instead.
 func (*ElectLeaders) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ElectLeaders) GetChanges() []*PartitionChange {
@@ -1131,7 +1199,7 @@ type PartitionChange struct {
 
 func (x *PartitionChange) Reset() {
 	*x = PartitionChange{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[14]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1211,7 @@ func (x *PartitionChange) String() string {
 func (*PartitionChange) ProtoMessage() {}
 
 func (x *PartitionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[14]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1224,7 @@ func (x *PartitionChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChange.ProtoReflect.Descriptor instead.
 func (*PartitionChange) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PartitionChange) GetPartition() *TopicPartition {
@@ -1212,7 +1280,7 @@ type AlterPartition struct {
 
 func (x *AlterPartition) Reset() {
 	*x = AlterPartition{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[15]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1292,7 @@ func (x *AlterPartition) String() string {
 func (*AlterPartition) ProtoMessage() {}
 
 func (x *AlterPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[15]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1305,7 @@ func (x *AlterPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterPartition.ProtoReflect.Descriptor instead.
 func (*AlterPartition) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AlterPartition) GetLeader() int32 {
@@ -1273,7 +1341,7 @@ type IsrChange struct {
 
 func (x *IsrChange) Reset() {
 	*x = IsrChange{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[16]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1353,7 @@ func (x *IsrChange) String() string {
 func (*IsrChange) ProtoMessage() {}
 
 func (x *IsrChange) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[16]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1366,7 @@ func (x *IsrChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IsrChange.ProtoReflect.Descriptor instead.
 func (*IsrChange) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *IsrChange) GetPartition() *TopicPartition {
@@ -1339,7 +1407,7 @@ type IsrMember struct {
 
 func (x *IsrMember) Reset() {
 	*x = IsrMember{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[17]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1419,7 @@ func (x *IsrMember) String() string {
 func (*IsrMember) ProtoMessage() {}
 
 func (x *IsrMember) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[17]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1432,7 @@ func (x *IsrMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IsrMember.ProtoReflect.Descriptor instead.
 func (*IsrMember) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *IsrMember) GetBroker() int32 {
@@ -1391,7 +1459,7 @@ type Reassign struct {
 
 func (x *Reassign) Reset() {
 	*x = Reassign{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[18]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1471,7 @@ func (x *Reassign) String() string {
 func (*Reassign) ProtoMessage() {}
 
 func (x *Reassign) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[18]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1484,7 @@ func (x *Reassign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reassign.ProtoReflect.Descriptor instead.
 func (*Reassign) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Reassign) GetPartition() *TopicPartition {
@@ -1443,7 +1511,7 @@ type FinishReassign struct {
 
 func (x *FinishReassign) Reset() {
 	*x = FinishReassign{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[19]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1523,7 @@ func (x *FinishReassign) String() string {
 func (*FinishReassign) ProtoMessage() {}
 
 func (x *FinishReassign) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[19]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1536,7 @@ func (x *FinishReassign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishReassign.ProtoReflect.Descriptor instead.
 func (*FinishReassign) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FinishReassign) GetPartition() *TopicPartition {
@@ -1496,7 +1564,7 @@ type SetLogStart struct {
 
 func (x *SetLogStart) Reset() {
 	*x = SetLogStart{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[20]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1576,7 @@ func (x *SetLogStart) String() string {
 func (*SetLogStart) ProtoMessage() {}
 
 func (x *SetLogStart) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[20]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1589,7 @@ func (x *SetLogStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogStart.ProtoReflect.Descriptor instead.
 func (*SetLogStart) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetLogStart) GetPartition() *TopicPartition {
@@ -1556,7 +1624,7 @@ type AllocateProducerIds struct {
 
 func (x *AllocateProducerIds) Reset() {
 	*x = AllocateProducerIds{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[21]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1636,7 @@ func (x *AllocateProducerIds) String() string {
 func (*AllocateProducerIds) ProtoMessage() {}
 
 func (x *AllocateProducerIds) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[21]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1649,7 @@ func (x *AllocateProducerIds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocateProducerIds.ProtoReflect.Descriptor instead.
 func (*AllocateProducerIds) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AllocateProducerIds) GetBroker() int32 {
@@ -1614,7 +1682,7 @@ type AssignShards struct {
 
 func (x *AssignShards) Reset() {
 	*x = AssignShards{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[22]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1694,7 @@ func (x *AssignShards) String() string {
 func (*AssignShards) ProtoMessage() {}
 
 func (x *AssignShards) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[22]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1707,7 @@ func (x *AssignShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignShards.ProtoReflect.Descriptor instead.
 func (*AssignShards) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AssignShards) GetMoves() []*ShardMove {
@@ -1660,7 +1728,7 @@ type ShardMove struct {
 
 func (x *ShardMove) Reset() {
 	*x = ShardMove{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[23]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1740,7 @@ func (x *ShardMove) String() string {
 func (*ShardMove) ProtoMessage() {}
 
 func (x *ShardMove) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[23]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1753,7 @@ func (x *ShardMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardMove.ProtoReflect.Descriptor instead.
 func (*ShardMove) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ShardMove) GetShard() int32 {
@@ -1718,7 +1786,7 @@ type ConfirmRemoved struct {
 
 func (x *ConfirmRemoved) Reset() {
 	*x = ConfirmRemoved{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[24]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1798,7 @@ func (x *ConfirmRemoved) String() string {
 func (*ConfirmRemoved) ProtoMessage() {}
 
 func (x *ConfirmRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[24]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1811,7 @@ func (x *ConfirmRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRemoved.ProtoReflect.Descriptor instead.
 func (*ConfirmRemoved) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConfirmRemoved) GetTombstones() []*Tombstone {
@@ -1762,7 +1830,7 @@ type SetFeatureLevel struct {
 
 func (x *SetFeatureLevel) Reset() {
 	*x = SetFeatureLevel{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[25]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1842,7 @@ func (x *SetFeatureLevel) String() string {
 func (*SetFeatureLevel) ProtoMessage() {}
 
 func (x *SetFeatureLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[25]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1855,7 @@ func (x *SetFeatureLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetFeatureLevel.ProtoReflect.Descriptor instead.
 func (*SetFeatureLevel) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetFeatureLevel) GetLevel() int32 {
@@ -1808,7 +1876,7 @@ type GroupAppend struct {
 
 func (x *GroupAppend) Reset() {
 	*x = GroupAppend{}
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[26]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1888,7 @@ func (x *GroupAppend) String() string {
 func (*GroupAppend) ProtoMessage() {}
 
 func (x *GroupAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_command_proto_msgTypes[26]
+	mi := &file_moldau_metadata_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1901,7 @@ func (x *GroupAppend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupAppend.ProtoReflect.Descriptor instead.
 func (*GroupAppend) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_moldau_metadata_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GroupAppend) GetBroker() int32 {
@@ -1889,14 +1957,20 @@ const file_moldau_metadata_v1_command_proto_rawDesc = "" +
 	"\acluster\x18\x01 \x01(\fR\acluster\x12#\n" +
 	"\rfeature_level\x18\x02 \x01(\x05R\ffeatureLevel\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x03 \x01(\x03R\tcreatedMs\"\x80\x02\n" +
+	"created_ms\x18\x03 \x01(\x03R\tcreatedMs\"\xd1\x02\n" +
 	"\x0eRegisterBroker\x122\n" +
 	"\x06broker\x18\x01 \x01(\v2\x1a.moldau.metadata.v1.BrokerR\x06broker\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\fR\acluster\x12%\n" +
 	"\x0eprevious_epoch\x18\x03 \x01(\x12R\rpreviousEpoch\x12<\n" +
 	"\adamaged\x18\x04 \x03(\v2\".moldau.metadata.v1.TopicPartitionR\adamaged\x12\x12\n" +
 	"\x04live\x18\x05 \x01(\bR\x04live\x12'\n" +
-	"\x0fprevious_starts\x18\x06 \x03(\fR\x0epreviousStarts\"*\n" +
+	"\x0fprevious_starts\x18\x06 \x03(\fR\x0epreviousStarts\x122\n" +
+	"\x04logs\x18\a \x03(\v2\x1e.moldau.metadata.v1.ReplicaLogR\x04logs\x12\x1b\n" +
+	"\tlogs_told\x18\b \x01(\bR\blogsTold\"\x81\x01\n" +
+	"\n" +
+	"ReplicaLog\x12@\n" +
+	"\tpartition\x18\x01 \x01(\v2\".moldau.metadata.v1.TopicPartitionR\tpartition\x121\n" +
+	"\x03log\x18\x02 \x01(\v2\x1f.moldau.metadata.v1.LogPositionR\x03log\"*\n" +
 	"\x10UnregisterBroker\x12\x16\n" +
 	"\x06broker\x18\x01 \x01(\x05R\x06broker\";\n" +
 	"\vFenceBroker\x12\x16\n" +
@@ -1999,86 +2073,91 @@ func file_moldau_metadata_v1_command_proto_rawDescGZIP() []byte {
 	return file_moldau_metadata_v1_command_proto_rawDescData
 }
 
-var file_moldau_metadata_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_moldau_metadata_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_moldau_metadata_v1_command_proto_goTypes = []any{
 	(*Command)(nil),             // 0: moldau.metadata.v1.Command
 	(*InitCluster)(nil),         // 1: moldau.metadata.v1.InitCluster
 	(*RegisterBroker)(nil),      // 2: moldau.metadata.v1.RegisterBroker
-	(*UnregisterBroker)(nil),    // 3: moldau.metadata.v1.UnregisterBroker
-	(*FenceBroker)(nil),         // 4: moldau.metadata.v1.FenceBroker
-	(*UnfenceBroker)(nil),       // 5: moldau.metadata.v1.UnfenceBroker
-	(*DrainBroker)(nil),         // 6: moldau.metadata.v1.DrainBroker
-	(*Replicas)(nil),            // 7: moldau.metadata.v1.Replicas
-	(*CreateTopic)(nil),         // 8: moldau.metadata.v1.CreateTopic
-	(*DeleteTopic)(nil),         // 9: moldau.metadata.v1.DeleteTopic
-	(*AddPartitions)(nil),       // 10: moldau.metadata.v1.AddPartitions
-	(*ConfigOp)(nil),            // 11: moldau.metadata.v1.ConfigOp
-	(*AlterConfigs)(nil),        // 12: moldau.metadata.v1.AlterConfigs
-	(*ElectLeaders)(nil),        // 13: moldau.metadata.v1.ElectLeaders
-	(*PartitionChange)(nil),     // 14: moldau.metadata.v1.PartitionChange
-	(*AlterPartition)(nil),      // 15: moldau.metadata.v1.AlterPartition
-	(*IsrChange)(nil),           // 16: moldau.metadata.v1.IsrChange
-	(*IsrMember)(nil),           // 17: moldau.metadata.v1.IsrMember
-	(*Reassign)(nil),            // 18: moldau.metadata.v1.Reassign
-	(*FinishReassign)(nil),      // 19: moldau.metadata.v1.FinishReassign
-	(*SetLogStart)(nil),         // 20: moldau.metadata.v1.SetLogStart
-	(*AllocateProducerIds)(nil), // 21: moldau.metadata.v1.AllocateProducerIds
-	(*AssignShards)(nil),        // 22: moldau.metadata.v1.AssignShards
-	(*ShardMove)(nil),           // 23: moldau.metadata.v1.ShardMove
-	(*ConfirmRemoved)(nil),      // 24: moldau.metadata.v1.ConfirmRemoved
-	(*SetFeatureLevel)(nil),     // 25: moldau.metadata.v1.SetFeatureLevel
-	(*GroupAppend)(nil),         // 26: moldau.metadata.v1.GroupAppend
-	(*Broker)(nil),              // 27: moldau.metadata.v1.Broker
-	(*TopicPartition)(nil),      // 28: moldau.metadata.v1.TopicPartition
-	(*ConfigEntry)(nil),         // 29: moldau.metadata.v1.ConfigEntry
-	(*ConfigResource)(nil),      // 30: moldau.metadata.v1.ConfigResource
-	(*Tombstone)(nil),           // 31: moldau.metadata.v1.Tombstone
-	(*GroupBatch)(nil),          // 32: moldau.metadata.v1.GroupBatch
+	(*ReplicaLog)(nil),          // 3: moldau.metadata.v1.ReplicaLog
+	(*UnregisterBroker)(nil),    // 4: moldau.metadata.v1.UnregisterBroker
+	(*FenceBroker)(nil),         // 5: moldau.metadata.v1.FenceBroker
+	(*UnfenceBroker)(nil),       // 6: moldau.metadata.v1.UnfenceBroker
+	(*DrainBroker)(nil),         // 7: moldau.metadata.v1.DrainBroker
+	(*Replicas)(nil),            // 8: moldau.metadata.v1.Replicas
+	(*CreateTopic)(nil),         // 9: moldau.metadata.v1.CreateTopic
+	(*DeleteTopic)(nil),         // 10: moldau.metadata.v1.DeleteTopic
+	(*AddPartitions)(nil),       // 11: moldau.metadata.v1.AddPartitions
+	(*ConfigOp)(nil),            // 12: moldau.metadata.v1.ConfigOp
+	(*AlterConfigs)(nil),        // 13: moldau.metadata.v1.AlterConfigs
+	(*ElectLeaders)(nil),        // 14: moldau.metadata.v1.ElectLeaders
+	(*PartitionChange)(nil),     // 15: moldau.metadata.v1.PartitionChange
+	(*AlterPartition)(nil),      // 16: moldau.metadata.v1.AlterPartition
+	(*IsrChange)(nil),           // 17: moldau.metadata.v1.IsrChange
+	(*IsrMember)(nil),           // 18: moldau.metadata.v1.IsrMember
+	(*Reassign)(nil),            // 19: moldau.metadata.v1.Reassign
+	(*FinishReassign)(nil),      // 20: moldau.metadata.v1.FinishReassign
+	(*SetLogStart)(nil),         // 21: moldau.metadata.v1.SetLogStart
+	(*AllocateProducerIds)(nil), // 22: moldau.metadata.v1.AllocateProducerIds
+	(*AssignShards)(nil),        // 23: moldau.metadata.v1.AssignShards
+	(*ShardMove)(nil),           // 24: moldau.metadata.v1.ShardMove
+	(*ConfirmRemoved)(nil),      // 25: moldau.metadata.v1.ConfirmRemoved
+	(*SetFeatureLevel)(nil),     // 26: moldau.metadata.v1.SetFeatureLevel
+	(*GroupAppend)(nil),         // 27: moldau.metadata.v1.GroupAppend
+	(*Broker)(nil),              // 28: moldau.metadata.v1.Broker
+	(*TopicPartition)(nil),      // 29: moldau.metadata.v1.TopicPartition
+	(*LogPosition)(nil),         // 30: moldau.metadata.v1.LogPosition
+	(*ConfigEntry)(nil),         // 31: moldau.metadata.v1.ConfigEntry
+	(*ConfigResource)(nil),      // 32: moldau.metadata.v1.ConfigResource
+	(*Tombstone)(nil),           // 33: moldau.metadata.v1.Tombstone
+	(*GroupBatch)(nil),          // 34: moldau.metadata.v1.GroupBatch
 }
 var file_moldau_metadata_v1_command_proto_depIdxs = []int32{
 	1,  // 0: moldau.metadata.v1.Command.init_cluster:type_name -> moldau.metadata.v1.InitCluster
 	2,  // 1: moldau.metadata.v1.Command.register_broker:type_name -> moldau.metadata.v1.RegisterBroker
-	3,  // 2: moldau.metadata.v1.Command.unregister_broker:type_name -> moldau.metadata.v1.UnregisterBroker
-	4,  // 3: moldau.metadata.v1.Command.fence_broker:type_name -> moldau.metadata.v1.FenceBroker
-	5,  // 4: moldau.metadata.v1.Command.unfence_broker:type_name -> moldau.metadata.v1.UnfenceBroker
-	6,  // 5: moldau.metadata.v1.Command.drain_broker:type_name -> moldau.metadata.v1.DrainBroker
-	8,  // 6: moldau.metadata.v1.Command.create_topic:type_name -> moldau.metadata.v1.CreateTopic
-	9,  // 7: moldau.metadata.v1.Command.delete_topic:type_name -> moldau.metadata.v1.DeleteTopic
-	10, // 8: moldau.metadata.v1.Command.add_partitions:type_name -> moldau.metadata.v1.AddPartitions
-	12, // 9: moldau.metadata.v1.Command.alter_configs:type_name -> moldau.metadata.v1.AlterConfigs
-	13, // 10: moldau.metadata.v1.Command.elect_leaders:type_name -> moldau.metadata.v1.ElectLeaders
-	15, // 11: moldau.metadata.v1.Command.alter_partition:type_name -> moldau.metadata.v1.AlterPartition
-	18, // 12: moldau.metadata.v1.Command.reassign:type_name -> moldau.metadata.v1.Reassign
-	19, // 13: moldau.metadata.v1.Command.finish_reassign:type_name -> moldau.metadata.v1.FinishReassign
-	20, // 14: moldau.metadata.v1.Command.set_log_start:type_name -> moldau.metadata.v1.SetLogStart
-	21, // 15: moldau.metadata.v1.Command.allocate_producer_ids:type_name -> moldau.metadata.v1.AllocateProducerIds
-	22, // 16: moldau.metadata.v1.Command.assign_shards:type_name -> moldau.metadata.v1.AssignShards
-	24, // 17: moldau.metadata.v1.Command.confirm_removed:type_name -> moldau.metadata.v1.ConfirmRemoved
-	25, // 18: moldau.metadata.v1.Command.set_feature_level:type_name -> moldau.metadata.v1.SetFeatureLevel
-	26, // 19: moldau.metadata.v1.Command.group_append:type_name -> moldau.metadata.v1.GroupAppend
-	27, // 20: moldau.metadata.v1.RegisterBroker.broker:type_name -> moldau.metadata.v1.Broker
-	28, // 21: moldau.metadata.v1.RegisterBroker.damaged:type_name -> moldau.metadata.v1.TopicPartition
-	7,  // 22: moldau.metadata.v1.CreateTopic.assignment:type_name -> moldau.metadata.v1.Replicas
-	29, // 23: moldau.metadata.v1.CreateTopic.configs:type_name -> moldau.metadata.v1.ConfigEntry
-	7,  // 24: moldau.metadata.v1.AddPartitions.assignment:type_name -> moldau.metadata.v1.Replicas
-	30, // 25: moldau.metadata.v1.AlterConfigs.resource:type_name -> moldau.metadata.v1.ConfigResource
-	11, // 26: moldau.metadata.v1.AlterConfigs.ops:type_name -> moldau.metadata.v1.ConfigOp
-	14, // 27: moldau.metadata.v1.ElectLeaders.changes:type_name -> moldau.metadata.v1.PartitionChange
-	28, // 28: moldau.metadata.v1.PartitionChange.partition:type_name -> moldau.metadata.v1.TopicPartition
-	16, // 29: moldau.metadata.v1.AlterPartition.changes:type_name -> moldau.metadata.v1.IsrChange
-	28, // 30: moldau.metadata.v1.IsrChange.partition:type_name -> moldau.metadata.v1.TopicPartition
-	17, // 31: moldau.metadata.v1.IsrChange.isr:type_name -> moldau.metadata.v1.IsrMember
-	28, // 32: moldau.metadata.v1.Reassign.partition:type_name -> moldau.metadata.v1.TopicPartition
-	28, // 33: moldau.metadata.v1.FinishReassign.partition:type_name -> moldau.metadata.v1.TopicPartition
-	28, // 34: moldau.metadata.v1.SetLogStart.partition:type_name -> moldau.metadata.v1.TopicPartition
-	23, // 35: moldau.metadata.v1.AssignShards.moves:type_name -> moldau.metadata.v1.ShardMove
-	31, // 36: moldau.metadata.v1.ConfirmRemoved.tombstones:type_name -> moldau.metadata.v1.Tombstone
-	32, // 37: moldau.metadata.v1.GroupAppend.batches:type_name -> moldau.metadata.v1.GroupBatch
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	4,  // 2: moldau.metadata.v1.Command.unregister_broker:type_name -> moldau.metadata.v1.UnregisterBroker
+	5,  // 3: moldau.metadata.v1.Command.fence_broker:type_name -> moldau.metadata.v1.FenceBroker
+	6,  // 4: moldau.metadata.v1.Command.unfence_broker:type_name -> moldau.metadata.v1.UnfenceBroker
+	7,  // 5: moldau.metadata.v1.Command.drain_broker:type_name -> moldau.metadata.v1.DrainBroker
+	9,  // 6: moldau.metadata.v1.Command.create_topic:type_name -> moldau.metadata.v1.CreateTopic
+	10, // 7: moldau.metadata.v1.Command.delete_topic:type_name -> moldau.metadata.v1.DeleteTopic
+	11, // 8: moldau.metadata.v1.Command.add_partitions:type_name -> moldau.metadata.v1.AddPartitions
+	13, // 9: moldau.metadata.v1.Command.alter_configs:type_name -> moldau.metadata.v1.AlterConfigs
+	14, // 10: moldau.metadata.v1.Command.elect_leaders:type_name -> moldau.metadata.v1.ElectLeaders
+	16, // 11: moldau.metadata.v1.Command.alter_partition:type_name -> moldau.metadata.v1.AlterPartition
+	19, // 12: moldau.metadata.v1.Command.reassign:type_name -> moldau.metadata.v1.Reassign
+	20, // 13: moldau.metadata.v1.Command.finish_reassign:type_name -> moldau.metadata.v1.FinishReassign
+	21, // 14: moldau.metadata.v1.Command.set_log_start:type_name -> moldau.metadata.v1.SetLogStart
+	22, // 15: moldau.metadata.v1.Command.allocate_producer_ids:type_name -> moldau.metadata.v1.AllocateProducerIds
+	23, // 16: moldau.metadata.v1.Command.assign_shards:type_name -> moldau.metadata.v1.AssignShards
+	25, // 17: moldau.metadata.v1.Command.confirm_removed:type_name -> moldau.metadata.v1.ConfirmRemoved
+	26, // 18: moldau.metadata.v1.Command.set_feature_level:type_name -> moldau.metadata.v1.SetFeatureLevel
+	27, // 19: moldau.metadata.v1.Command.group_append:type_name -> moldau.metadata.v1.GroupAppend
+	28, // 20: moldau.metadata.v1.RegisterBroker.broker:type_name -> moldau.metadata.v1.Broker
+	29, // 21: moldau.metadata.v1.RegisterBroker.damaged:type_name -> moldau.metadata.v1.TopicPartition
+	3,  // 22: moldau.metadata.v1.RegisterBroker.logs:type_name -> moldau.metadata.v1.ReplicaLog
+	29, // 23: moldau.metadata.v1.ReplicaLog.partition:type_name -> moldau.metadata.v1.TopicPartition
+	30, // 24: moldau.metadata.v1.ReplicaLog.log:type_name -> moldau.metadata.v1.LogPosition
+	8,  // 25: moldau.metadata.v1.CreateTopic.assignment:type_name -> moldau.metadata.v1.Replicas
+	31, // 26: moldau.metadata.v1.CreateTopic.configs:type_name -> moldau.metadata.v1.ConfigEntry
+	8,  // 27: moldau.metadata.v1.AddPartitions.assignment:type_name -> moldau.metadata.v1.Replicas
+	32, // 28: moldau.metadata.v1.AlterConfigs.resource:type_name -> moldau.metadata.v1.ConfigResource
+	12, // 29: moldau.metadata.v1.AlterConfigs.ops:type_name -> moldau.metadata.v1.ConfigOp
+	15, // 30: moldau.metadata.v1.ElectLeaders.changes:type_name -> moldau.metadata.v1.PartitionChange
+	29, // 31: moldau.metadata.v1.PartitionChange.partition:type_name -> moldau.metadata.v1.TopicPartition
+	17, // 32: moldau.metadata.v1.AlterPartition.changes:type_name -> moldau.metadata.v1.IsrChange
+	29, // 33: moldau.metadata.v1.IsrChange.partition:type_name -> moldau.metadata.v1.TopicPartition
+	18, // 34: moldau.metadata.v1.IsrChange.isr:type_name -> moldau.metadata.v1.IsrMember
+	29, // 35: moldau.metadata.v1.Reassign.partition:type_name -> moldau.metadata.v1.TopicPartition
+	29, // 36: moldau.metadata.v1.FinishReassign.partition:type_name -> moldau.metadata.v1.TopicPartition
+	29, // 37: moldau.metadata.v1.SetLogStart.partition:type_name -> moldau.metadata.v1.TopicPartition
+	24, // 38: moldau.metadata.v1.AssignShards.moves:type_name -> moldau.metadata.v1.ShardMove
+	33, // 39: moldau.metadata.v1.ConfirmRemoved.tombstones:type_name -> moldau.metadata.v1.Tombstone
+	34, // 40: moldau.metadata.v1.GroupAppend.batches:type_name -> moldau.metadata.v1.GroupBatch
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_moldau_metadata_v1_command_proto_init() }
@@ -2116,7 +2195,7 @@ func file_moldau_metadata_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_moldau_metadata_v1_command_proto_rawDesc), len(file_moldau_metadata_v1_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -472,6 +472,7 @@ type Partition struct {
 	LogStart       int64                  `protobuf:"varint,10,opt,name=log_start,json=logStart,proto3" json:"log_start,omitempty"`
 	LastLeader     int32                  `protobuf:"zigzag32,11,opt,name=last_leader,json=lastLeader,proto3" json:"last_leader,omitempty"` // -1: none
 	UncleanLast    bool                   `protobuf:"varint,12,opt,name=unclean_last,json=uncleanLast,proto3" json:"unclean_last,omitempty"`
+	Returned       []*Returned            `protobuf:"bytes,13,rep,name=returned,proto3" json:"returned,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -590,6 +591,127 @@ func (x *Partition) GetUncleanLast() bool {
 	return false
 }
 
+func (x *Partition) GetReturned() []*Returned {
+	if x != nil {
+		return x.Returned
+	}
+	return nil
+}
+
+// Returned is a member of ISR or ELR that has restarted since a leader has last seen that it is complete.
+type Returned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        int32                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	Log           *LogPosition           `protobuf:"bytes,2,opt,name=log,proto3" json:"log,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Returned) Reset() {
+	*x = Returned{}
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Returned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Returned) ProtoMessage() {}
+
+func (x *Returned) ProtoReflect() protoreflect.Message {
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Returned.ProtoReflect.Descriptor instead.
+func (*Returned) Descriptor() ([]byte, []int) {
+	return file_moldau_metadata_v1_types_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Returned) GetBroker() int32 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+func (x *Returned) GetLog() *LogPosition {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
+// LogPosition is how far a log goes.
+type LogPosition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LastEpoch     int32                  `protobuf:"zigzag32,1,opt,name=last_epoch,json=lastEpoch,proto3" json:"last_epoch,omitempty"` // of the last record, -1: none
+	LogEnd        int64                  `protobuf:"varint,2,opt,name=log_end,json=logEnd,proto3" json:"log_end,omitempty"`
+	LogStart      int64                  `protobuf:"varint,3,opt,name=log_start,json=logStart,proto3" json:"log_start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogPosition) Reset() {
+	*x = LogPosition{}
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogPosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogPosition) ProtoMessage() {}
+
+func (x *LogPosition) ProtoReflect() protoreflect.Message {
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogPosition.ProtoReflect.Descriptor instead.
+func (*LogPosition) Descriptor() ([]byte, []int) {
+	return file_moldau_metadata_v1_types_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LogPosition) GetLastEpoch() int32 {
+	if x != nil {
+		return x.LastEpoch
+	}
+	return 0
+}
+
+func (x *LogPosition) GetLogEnd() int64 {
+	if x != nil {
+		return x.LogEnd
+	}
+	return 0
+}
+
+func (x *LogPosition) GetLogStart() int64 {
+	if x != nil {
+		return x.LogStart
+	}
+	return 0
+}
+
 type Shard struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        int32                  `protobuf:"zigzag32,1,opt,name=leader,proto3" json:"leader,omitempty"` // -1: none
@@ -601,7 +723,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_moldau_metadata_v1_types_proto_msgTypes[7]
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +735,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_types_proto_msgTypes[7]
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +748,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_types_proto_rawDescGZIP(), []int{7}
+	return file_moldau_metadata_v1_types_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Shard) GetLeader() int32 {
@@ -660,7 +782,7 @@ type Tombstone struct {
 
 func (x *Tombstone) Reset() {
 	*x = Tombstone{}
-	mi := &file_moldau_metadata_v1_types_proto_msgTypes[8]
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +794,7 @@ func (x *Tombstone) String() string {
 func (*Tombstone) ProtoMessage() {}
 
 func (x *Tombstone) ProtoReflect() protoreflect.Message {
-	mi := &file_moldau_metadata_v1_types_proto_msgTypes[8]
+	mi := &file_moldau_metadata_v1_types_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +807,7 @@ func (x *Tombstone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tombstone.ProtoReflect.Descriptor instead.
 func (*Tombstone) Descriptor() ([]byte, []int) {
-	return file_moldau_metadata_v1_types_proto_rawDescGZIP(), []int{8}
+	return file_moldau_metadata_v1_types_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Tombstone) GetPartition() *TopicPartition {
@@ -743,7 +865,7 @@ const file_moldau_metadata_v1_types_proto_rawDesc = "" +
 	"\x12replication_factor\x18\x04 \x01(\x05R\x11replicationFactor\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x129\n" +
-	"\aconfigs\x18\x06 \x03(\v2\x1f.moldau.metadata.v1.ConfigEntryR\aconfigs\"\xe6\x02\n" +
+	"\aconfigs\x18\x06 \x03(\v2\x1f.moldau.metadata.v1.ConfigEntryR\aconfigs\"\xa0\x03\n" +
 	"\tPartition\x12\x1a\n" +
 	"\breplicas\x18\x01 \x03(\x05R\breplicas\x12 \n" +
 	"\vdirectories\x18\x02 \x01(\fR\vdirectories\x12\x16\n" +
@@ -758,7 +880,16 @@ const file_moldau_metadata_v1_types_proto_rawDesc = "" +
 	" \x01(\x03R\blogStart\x12\x1f\n" +
 	"\vlast_leader\x18\v \x01(\x11R\n" +
 	"lastLeader\x12!\n" +
-	"\funclean_last\x18\f \x01(\bR\vuncleanLast\"Z\n" +
+	"\funclean_last\x18\f \x01(\bR\vuncleanLast\x128\n" +
+	"\breturned\x18\r \x03(\v2\x1c.moldau.metadata.v1.ReturnedR\breturned\"U\n" +
+	"\bReturned\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x05R\x06broker\x121\n" +
+	"\x03log\x18\x02 \x01(\v2\x1f.moldau.metadata.v1.LogPositionR\x03log\"b\n" +
+	"\vLogPosition\x12\x1d\n" +
+	"\n" +
+	"last_epoch\x18\x01 \x01(\x11R\tlastEpoch\x12\x17\n" +
+	"\alog_end\x18\x02 \x01(\x03R\x06logEnd\x12\x1b\n" +
+	"\tlog_start\x18\x03 \x01(\x03R\blogStart\"Z\n" +
 	"\x05Shard\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\x11R\x06leader\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x05R\x05epoch\x12#\n" +
@@ -779,7 +910,7 @@ func file_moldau_metadata_v1_types_proto_rawDescGZIP() []byte {
 	return file_moldau_metadata_v1_types_proto_rawDescData
 }
 
-var file_moldau_metadata_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_moldau_metadata_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_moldau_metadata_v1_types_proto_goTypes = []any{
 	(*TopicPartition)(nil), // 0: moldau.metadata.v1.TopicPartition
 	(*Listener)(nil),       // 1: moldau.metadata.v1.Listener
@@ -788,18 +919,22 @@ var file_moldau_metadata_v1_types_proto_goTypes = []any{
 	(*ConfigResource)(nil), // 4: moldau.metadata.v1.ConfigResource
 	(*Topic)(nil),          // 5: moldau.metadata.v1.Topic
 	(*Partition)(nil),      // 6: moldau.metadata.v1.Partition
-	(*Shard)(nil),          // 7: moldau.metadata.v1.Shard
-	(*Tombstone)(nil),      // 8: moldau.metadata.v1.Tombstone
+	(*Returned)(nil),       // 7: moldau.metadata.v1.Returned
+	(*LogPosition)(nil),    // 8: moldau.metadata.v1.LogPosition
+	(*Shard)(nil),          // 9: moldau.metadata.v1.Shard
+	(*Tombstone)(nil),      // 10: moldau.metadata.v1.Tombstone
 }
 var file_moldau_metadata_v1_types_proto_depIdxs = []int32{
 	1, // 0: moldau.metadata.v1.Broker.listeners:type_name -> moldau.metadata.v1.Listener
 	3, // 1: moldau.metadata.v1.Topic.configs:type_name -> moldau.metadata.v1.ConfigEntry
-	0, // 2: moldau.metadata.v1.Tombstone.partition:type_name -> moldau.metadata.v1.TopicPartition
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	7, // 2: moldau.metadata.v1.Partition.returned:type_name -> moldau.metadata.v1.Returned
+	8, // 3: moldau.metadata.v1.Returned.log:type_name -> moldau.metadata.v1.LogPosition
+	0, // 4: moldau.metadata.v1.Tombstone.partition:type_name -> moldau.metadata.v1.TopicPartition
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_moldau_metadata_v1_types_proto_init() }
@@ -813,7 +948,7 @@ func file_moldau_metadata_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_moldau_metadata_v1_types_proto_rawDesc), len(file_moldau_metadata_v1_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

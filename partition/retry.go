@@ -1,0 +1,56 @@
+package partition
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/moldau-log/moldau/cluster"
+	"github.com/moldau-log/moldau/segment"
+)
+
+// RetryPause is how long to wait between two calls of Manager.Retry.
+const RetryPause = 5 * time.Second
+
+// awaitRoom remembers a replica that could not be opened because the disk was full. Any other failure is final in this life of the broker.
+func (m *Manager) awaitRoom(o opening) {
+	if segment.Full(o.err) {
+		m.waiting = append(m.waiting, o.tp)
+	}
+}
+
+// Retry opens or creates again what could not be because the disk was full, as far as it is still wanted: at most 64 replicas, so that news of others do not
+// wait, and one first, so that a disk that stays full costs one attempt, and no line in the log, whatever waits. Nobody has counted on such a replica in this life
+// of the broker: it was reported offline, or damaged, and has taken part in nothing. To come late is for it like to be slow.
+func (m *Manager) Retry() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	seen := map[cluster.TopicPartition]bool{} // one that was removed and created again waits twice
+	m.waiting = slices.DeleteFunc(m.waiting, func(tp cluster.TopicPartition) bool {
+		r, ok := m.Get(tp)
+		gone := !ok || !r.noRoom || seen[tp]
+		seen[tp] = true
+		return gone
+	})
+	before := len(m.waiting)
+	for _, n := range []int{1, createPass - 1} {
+		n = min(n, len(m.waiting))
+		list := m.waiting[:n:n]
+		m.waiting = m.waiting[n:]
+		opened := m.openAll(list, m.planner.last, m.openAgain)
+		left := slices.DeleteFunc(slices.Clone(opened), func(o opening) bool { return !segment.Full(o.err) })
+		m.takeIn(slices.DeleteFunc(opened, func(o opening) bool { return segment.Full(o.err) }), m.planner.last)
+		for _, o := range left {
+			m.awaitRoom(o)
+		}
+		if len(left) > 0 {
+			break
+		}
+	}
+	if done := before - len(m.waiting); done > 0 {
+		m.options.Log.Info("replicas opened for which the disk had been too full", slog.Int("replicas", done), slog.Int("waiting", len(m.waiting)))
+	}
+}
