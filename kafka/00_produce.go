@@ -38,6 +38,7 @@ type produceCall struct {
 	answers  atomic.Int32 // partitions without an answer
 	users    atomic.Int32 // who still needs the frame
 	acks     broker.Acks
+	lost     atomic.Bool // the broker has panicked: the frame's bytes are not used again
 	waited   atomic.Bool // a partition's leader was waited for in vain; the others are not waited for
 }
 
@@ -45,12 +46,28 @@ func (c *conn) produce(s *slot, req *kmsg.ProduceRequest, frame []byte) error {
 	ctx := broker.Request(c.ctx)
 	p := &produceCall{c: c, slot: s, frame: frame, acks: broker.Acks(req.Acks), response: req.ResponseKind().(*kmsg.ProduceResponse)}
 	s.response = p.response
-	n := p.prepare(req)
-	p.answers.Store(int32(n) + 1) // one more for this function, so that the last answer comes after the last batch was given
+	if err := p.give(ctx, req); err != nil {
+		return err
+	}
+	p.answered()
+	switch {
+	case s.working == nil:
+	case p.acks == broker.AcksNone:
+		<-s.done
+	default:
+		<-s.written // a large one is not joined by a second
+	}
+	return nil
+}
+
+// give queues the slot and gives every batch to the broker. It uses the frame itself until it ends, also by a panic.
+func (p *produceCall) give(ctx context.Context, req *kmsg.ProduceRequest) error {
 	p.users.Store(1)
+	defer p.free()
+	n := p.prepare(req)
+	p.answers.Store(int32(n) + 1) // one more for produce, so that the last answer comes after the last batch was given
 	if p.acks != broker.AcksNone {
-		if err := c.queue(s); err != nil {
-			p.free()
+		if err := p.c.queue(p.slot); err != nil {
 			return err
 		}
 	}
@@ -60,15 +77,6 @@ func (c *conn) produce(s *slot, req *kmsg.ProduceRequest, frame []byte) error {
 		for k := range t.Partitions {
 			p.one(ctx, req, ref, &t.Partitions[k], &p.response.Topics[i].Partitions[k])
 		}
-	}
-	p.free()
-	p.answered()
-	switch {
-	case s.working == nil:
-	case p.acks == broker.AcksNone:
-		<-s.done
-	default:
-		<-s.written // a large one is not joined by a second
 	}
 	return nil
 }
@@ -109,6 +117,13 @@ func (p *produceCall) one(ctx context.Context, req *kmsg.ProduceRequest, ref bro
 			p.c.appending.Done()
 		}
 	}
+	taken := false
+	defer func() {
+		if !taken { // a panic in the broker: nobody else gives it back, and somebody may use it yet
+			p.lost.Store(true)
+			release()
+		}
+	}()
 	p.c.s.broker.Produce(broker.ProduceRequest{
 		Topic: named, Partition: in.Partition, LeaderEpoch: record.NoEpoch, Batch: in.Records, Acks: p.acks,
 		Timeout: time.Duration(req.TimeoutMillis) * time.Millisecond, Release: release, Patient: !p.waited.Load(),
@@ -119,6 +134,7 @@ func (p *produceCall) one(ctx context.Context, req *kmsg.ProduceRequest, ref bro
 		}
 		p.answer(ref, out, r)
 	})
+	taken = true
 }
 
 // refuse says what is wrong with a batch before the broker sees it.
@@ -213,7 +229,11 @@ func (p *produceCall) finish() (failed bool) {
 
 // free gives the frame back when its last user is done.
 func (p *produceCall) free() {
-	if p.users.Add(-1) == 0 {
+	switch {
+	case p.users.Add(-1) > 0:
+	case p.lost.Load():
+		p.c.unhold(len(p.frame))
+	default:
 		p.c.release(p.frame)
 	}
 }

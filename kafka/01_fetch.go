@@ -27,12 +27,16 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 	}
 	ask := c.fetchRequest(ctx, req, &plan)
 	req.Topics, req.ForgottenTopics = nil, nil // all that they say is in the plan, which may be kept for long
+	wished := ask.MaxWait
 	parked, err := c.park(ctx, s, &ask)
 	if err != nil {
 		return nil, err
 	}
 	defer c.s.parked.Give(parked)
 	parts := c.s.broker.Fetch(ctx, ask)
+	if ask.MaxWait < wished && !enough(parts, ask.MinBytes) {
+		resp.ThrottleMillis = c.mute(wished)
+	}
 	if fromReplica(req) {
 		refuseReplica(parts, &plan)
 	}
@@ -83,7 +87,7 @@ const (
 
 // park decides whether a Fetch may wait for records, and returns how many partitions it has taken of those that may be waited for. One that finds no room does not wait,
 // neither for records nor for room, so that nobody keeps others waiting by doing so himself: it is answered with what there is, as one of the large requests that are worked
-// on. One that may wait is none of those.
+// on, and its client is muted for a while when that is less than it waits for. One that may wait is none of those.
 func (c *conn) park(ctx context.Context, s *slot, ask *broker.FetchRequest) (int, error) {
 	n := len(ask.Partitions)
 	if n <= smallFetch {
@@ -99,6 +103,21 @@ func (c *conn) park(ctx context.Context, s *slot, ask *broker.FetchRequest) (int
 		return 0, nil
 	}
 	return 0, s.work(ctx, c.s.working, n*fetchStructure)
+}
+
+// enough says whether an answer has all that its client would have waited for.
+func enough(parts []broker.FetchedPartition, minBytes int) bool {
+	total := 0
+	for i := range parts {
+		p := &parts[i]
+		if p.Code != cluster.CodeNone || p.Diverged || p.Elsewhere {
+			return true
+		}
+		if p.Slice != nil {
+			total += p.Slice.Len()
+		}
+	}
+	return total >= minBytes
 }
 
 // fromReplica reports whether a request says that a follower sends it. Brokers replicate over a port of their own, so that none does.
@@ -152,20 +171,20 @@ func (c *conn) frameFetch(ctx context.Context, s *slot, resp *kmsg.FetchResponse
 	} else if err := c.s.fetched.Take(ctx, copied); err != nil {
 		return err
 	}
+	s.shares, s.share = c.s.fetched, copied // whatever follows: who ends the slot gives it back
 	resp.SetVersion(s.version)
 	var err error
 	buf := c.s.buffers.get(copied + fetchFrameHead + fetchFrameEach*len(told))
 	if s.encoded, s.cuts, err = fetchFrame(buf, s.correlation, resp, told, copiedRange); err != nil {
-		c.s.fetched.Give(copied)
 		return err
 	}
 	if !held { // nothing was copied, and there is nothing to wait for
+		s.unshare()
 		release()
 		s.free = nil
 		return nil
 	}
 	s.copied = func() { c.countCopied(told) }
-	s.shares, s.share = c.s.fetched, copied
 	s.free = func() {
 		release()
 		c.s.buffers.put(s.encoded)

@@ -81,6 +81,7 @@ type conn struct {
 	checker  *admission.Checker // of the handler
 	// appending counts batches that are with the broker and not appended yet. Only the handler adds and waits.
 	appending sync.WaitGroup
+	muted     time.Duration // of the handler: how long the next request waits
 	dead      chan struct{} // closed when a handler has panicked: its answer will not come
 	client    string        // software name and version, as the client says it
 }
@@ -235,6 +236,7 @@ func (c *conn) handleAll() {
 				c.cancel()
 				c.stopReading()
 			}
+			c.pause()
 			continue
 		}
 		c.release(f.bytes)

@@ -134,6 +134,47 @@ func TestConn_APanicEndsItsConnectionOnly(t *testing.T) {
 	other.frame()
 }
 
+// What a Produce request has taken of what all share comes back when it panics, before its batch is with the broker or there (case 108).
+func TestCase108_APanicInProduceGivesEverythingBack(t *testing.T) {
+	for _, topic := range []string{"t", "not there"} {
+		d := openDoor(t, Config{})
+		d.broker.onTopic = func() { panic("while a name is looked up") }
+		d.broker.onProduce = func() { panic("in the broker") }
+		c := d.dial()
+		req := produceRequest(t, strings.Repeat("x", 100_000), -1)
+		req.Topics[0].Topic = topic
+		c.send(req)
+		c.closed()
+		if log := d.log.String(); strings.Count(log, "panicked") != 1 {
+			t.Errorf("logged:\n%s", log)
+		}
+		waitFor(t, "the release of everything", func() bool { return d.s.held.Held() == 0 })
+	}
+}
+
+// What an answer to Fetch has taken belongs to its slot at once, whatever comes of the answer (case 108).
+func TestCase108_APanicInAFetchAnswerGivesEverythingBack(t *testing.T) {
+	d := openDoor(t, Config{})
+	c, s := newConn(d.s, Listener{}, nil), &slot{version: 13, free: func() {}}
+	resp := kmsg.NewPtrFetchResponse()
+	resp.Topics = []kmsg.FetchResponseTopic{{Partitions: make([]kmsg.FetchResponseTopicPartition, 2)}}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("an answer of two partitions is made of one")
+			}
+		}()
+		_ = c.frameFetch(t.Context(), s, resp, []*broker.FetchedPartition{{Slice: storedLog(t, 1)(0)}})
+	}()
+	if d.s.fetched.Held() == 0 {
+		t.Error("the answer has taken nothing")
+	}
+	s.unshare()
+	if n := d.s.fetched.Held(); n != 0 {
+		t.Errorf("%d bytes are held when the slot has ended", n)
+	}
+}
+
 func TestConn_TooManyFromOneAddressAreClosed(t *testing.T) {
 	d := openDoor(t, Config{MaxConnectionsPerAddress: 1})
 	first := d.dial()

@@ -28,12 +28,13 @@ type fakeBroker struct {
 	Backend
 	image atomic.Pointer[cluster.Image]
 
-	mu       sync.Mutex // guards produced
-	produced []produced
-	came     chan struct{} // one for each produced batch
-	sent     atomic.Int64  // bytes of records that the door counts as sent
-	onTopic  func()
-	onFetch  func(ctx context.Context, req broker.FetchRequest) []broker.FetchedPartition
+	mu        sync.Mutex // guards produced
+	produced  []produced
+	came      chan struct{} // one for each produced batch
+	sent      atomic.Int64  // bytes of records that the door counts as sent
+	onTopic   func()
+	onProduce func()
+	onFetch   func(ctx context.Context, req broker.FetchRequest) []broker.FetchedPartition
 }
 
 type produced struct {
@@ -74,6 +75,9 @@ func (f *fakeBroker) Topic(_ context.Context, ref broker.TopicRef) (*cluster.Top
 }
 
 func (f *fakeBroker) Produce(req broker.ProduceRequest, done func(broker.ProduceResult)) {
+	if f.onProduce != nil {
+		f.onProduce()
+	}
 	f.mu.Lock()
 	f.produced = append(f.produced, produced{req, done})
 	f.mu.Unlock()
@@ -168,10 +172,28 @@ func (d *door) dial() *client {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(patience))
 	d.t.Cleanup(func() { c.Close() })
 	return &client{t: d.t, Conn: c}
 }
+
+// Read and Write wait for as long as something moves: a test of many requests may take longer than one of them.
+func (c *client) Read(b []byte) (int, error) {
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	return c.Conn.Read(b)
+}
+
+func (c *client) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		_ = c.SetWriteDeadline(time.Now().Add(patience))
+		var m int
+		m, err = c.Conn.Write(b[n:min(len(b), n+writeStep)])
+		n += m
+	}
+	return n, err
+}
+
+// writeStep is how many bytes a client may take patience for.
+const writeStep = 64 << 10
 
 // send writes a request and returns its correlation id.
 func (c *client) send(req kmsg.Request) int32 {

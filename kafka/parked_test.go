@@ -96,6 +96,57 @@ func TestCase108_TheWaitOfASessionIsCounted(t *testing.T) {
 	c.answer(next)
 }
 
+// A Fetch that may not wait for want of room is answered at once, and tells its client when to come again; who comes sooner is not read until then. The pause is never longer
+// than the client would have waited, and there is none behind an answer that holds what the client waits for (case 108).
+func TestCase108_WhoMayNotWaitDoesNotSpin(t *testing.T) {
+	d := openDoor(t, Config{})
+	came := make(chan time.Time, 3)
+	parts := make([]broker.FetchedPartition, smallFetch+1)
+	d.broker.onFetch = func(context.Context, broker.FetchRequest) []broker.FetchedPartition {
+		came <- time.Now()
+		return parts
+	}
+	d.s.parked.Force(parkedPartitions)
+	defer d.s.parked.Give(parkedPartitions)
+	c := d.dial()
+	for _, x := range []struct {
+		version         int16
+		wait, pause, ms int32
+	}{{13, 60_000, 250, 250}, {13, 80, 80, 80}, {4, 80, 80, 80}, {13, 0, 0, 0}} {
+		req := partitionsFetch(cluster.TopicID{9}, smallFetch+1, 0, finalSessionEpoch)
+		if x.version == 4 {
+			req.Version = 4
+			req.Topics[0].Topic = "t"
+		}
+		req.MaxWaitMillis, req.MinBytes = x.wait, 1
+		next := *req
+		next.MaxWaitMillis = 0
+		c.send(req)
+		c.send(&next)
+		first, second := <-came, <-came
+		if got := second.Sub(first); got < time.Duration(x.pause)*time.Millisecond {
+			t.Errorf("one that would wait %d ms comes again after %v", x.wait, got)
+		}
+		for i, want := range []int32{x.ms, 0} {
+			if _, resp := c.answer(req); resp.(*kmsg.FetchResponse).ThrottleMillis != want {
+				t.Errorf("version %d, answer %d: it is told to wait %d ms, not %d", x.version, i, resp.(*kmsg.FetchResponse).ThrottleMillis, want)
+			}
+		}
+	}
+	for name, p := range map[string]broker.FetchedPartition{
+		"an error": {Code: cluster.CodeNotLeader}, "a divergence": {Diverged: true}, "a better replica": {Elsewhere: true}, "records": {Slice: storedLog(t, 1)(0)},
+	} {
+		parts[3] = p
+		req := waiting(smallFetch + 1)
+		req.MinBytes = 1
+		c.send(req)
+		<-came
+		if _, resp := c.answer(req); resp.(*kmsg.FetchResponse).ThrottleMillis != 0 {
+			t.Errorf("with %s it is told to wait %d ms", name, resp.(*kmsg.FetchResponse).ThrottleMillis)
+		}
+	}
+}
+
 // A Fetch that may not wait for records, or does not want to, takes its part among the large requests that are worked on, and gives it back before its answer waits for
 // anybody (case 108).
 func TestCase108_AFetchOfManyThatDoesNotWaitIsWork(t *testing.T) {

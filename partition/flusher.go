@@ -107,8 +107,8 @@ func (p *Partition) FlushDone(j *FlushJob, err error) {
 	}
 }
 
-// writeSnapshot stores producer state as of an offset that is on disk. One of unflushed records would outlive them in a power cut, and describe
-// others later. A replica that has failed writes none: it may have failed while it rebuilt that state.
+// writeSnapshot stores producer state as of an offset that is on disk, or below which everything is committed and to be deleted. One of other unflushed records would
+// outlive them in a power cut, and describe others later. A replica that has failed writes none: it may have failed while it rebuilt that state.
 func (p *Partition) writeSnapshot(at record.Offset, state []byte) {
 	if p.replica.Failure() != nil {
 		return

@@ -512,6 +512,47 @@ func TestCase66_ARetryOfABatchAroundTheLogStart(t *testing.T) {
 	k.checkProduced(k.produce(sent{values: []string{"d"}, id: 4, seq: 3}.bytes(t), AcksISR), cluster.CodeNone, 3)
 }
 
+// A retry of what was acknowledged and deleted since is a repeat also after a crash: as far as this replica remembered its producer, so does the next start (case 66).
+func TestCase66_DeletedBatchesAreRememberedOverACrash(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(1, 1)
+	first, second := sent{values: []string{"a"}, id: 4}, sent{values: []string{"b"}, id: 4, seq: 1}
+	other := sent{values: []string{"c"}, id: 5}
+	for i, s := range []sent{first, second, other} {
+		k.checkProduced(k.produce(s.bytes(t), AcksISR), cluster.CodeNone, record.Offset(i))
+	}
+	k.trim(2)
+	for _, to := range []record.Offset{2, 3} { // some of it is left, and nothing
+		if to > 2 {
+			k.trim(to)
+		}
+		disk = disk.CrashClone()
+		k.restart(disk)
+		k.elect(1)
+		k.checkProduced(k.produce(first.bytes(t), AcksISR), cluster.CodeNone, 0)
+		k.checkProduced(k.produce(second.bytes(t), AcksISR), cluster.CodeNone, 1)
+		k.checkProduced(k.produce(other.bytes(t), AcksISR), cluster.CodeNone, 2)
+		k.checkProduced(k.produce(sent{values: []string{"e"}, id: 4, seq: 3}.bytes(t), AcksISR), cluster.CodeOutOfOrderSequence, -1)
+	}
+	k.checkProduced(k.produce(sent{values: []string{"d"}, id: 4, seq: 2}.bytes(t), AcksISR), cluster.CodeNone, 3)
+}
+
+// What a deposed leader has below a log start that was committed without it is not what was deleted: it does not remember the producers of that over a crash (case 66).
+func TestCase66_UncommittedBatchesBelowALogStartAreForgotten(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(2, 1)
+	b := sent{values: []string{"a"}, id: 4}
+	k.checkProduced(k.produce(b.bytes(t), AcksLeader), cluster.CodeNone, 0) // the other replica never gets it
+	k.elect(2)
+	k.trim(1)
+	disk = disk.CrashClone()
+	k.restart(disk)
+	k.elect(1)
+	k.checkProduced(k.produce(b.bytes(t), AcksLeader), cluster.CodeNone, 1)
+}
+
 // trim commits a log start and waits until the replica has it.
 func (k *kit) trim(to record.Offset) {
 	k.t.Helper()

@@ -195,6 +195,7 @@ func (p *Partition) truncate(t replication.Truncate) {
 // moveStart removes records below an offset. On a full disk Maintain tries again.
 func (p *Partition) moveStart(to record.Offset) {
 	p.startDue = 0
+	p.rememberBelow(to)
 	if err := p.log.MoveStart(to); err != nil {
 		p.startDue = to
 		p.logError(err, "log start not moved")

@@ -248,6 +248,23 @@ func (t *Producers) compare(told *Producers, start record.Offset) error {
 	return nil
 }
 
+// below is the state as of an offset, as far as it is remembered. A batch that the offset lies in is not part of it: whoever goes on from there applies it.
+func (t *Producers) below(at record.Offset) *Producers {
+	out := newProducers()
+	for id, p := range t.known {
+		old := producer{epoch: p.epoch, lastMs: p.lastMs}
+		for _, b := range p.window[:p.count] {
+			if b.end <= at {
+				old.remember(b)
+			}
+		}
+		if old.count > 0 {
+			out.known[id] = &old
+		}
+	}
+	return out
+}
+
 // since lists the remembered batches that reach beyond start.
 func (p *producer) since(start record.Offset) []rememberedBatch {
 	return slices.DeleteFunc(slices.Clone(p.window[:p.count]), func(b rememberedBatch) bool { return b.end <= start })

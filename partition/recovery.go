@@ -77,6 +77,17 @@ func (t *Producers) replay(v *segment.View, from record.Offset, nowMs int64) (re
 	return read, nil
 }
 
+// rememberBelow stores what is known of the producers of records that are about to be deleted, unless a snapshot from there on has it: the log will not tell it any more. Only
+// of committed ones: what a deposed leader has below a log start that its successor's records have led to is forgotten with it.
+func (p *Partition) rememberBelow(start record.Offset) {
+	if start <= p.snapshotAt || start > p.replica.HighWatermark() {
+		return
+	}
+	if below := p.producers.below(start); below.len() > 0 {
+		p.writeSnapshot(start, below.encode())
+	}
+}
+
 // ProducerSnapshot is up to where the records reach of which the newest producer snapshot tells, the log start when there is none.
 func (p *Partition) ProducerSnapshot() record.Offset { return p.snapshotAt }
 
@@ -129,6 +140,7 @@ func (p *Partition) retain() {
 		return
 	}
 	if start > p.replica.LogStart() {
+		p.rememberBelow(start)
 		p.env.log.Info("old segments deleted", p.attrs(slog.Int("segments", deleted), slog.Int64("log_start", int64(start)))...)
 		p.startMoved()
 	}
