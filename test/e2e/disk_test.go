@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,18 +113,27 @@ func TestCase13_CreatedOnAFullDisk(t *testing.T) {
 		b.Start()
 	}
 	c.WaitHealthy()
-	c.Must("topic", "create", "before", "-p", "1", "-r", "3")
+	c.Must("topic", "create", "before", "-p", "3", "-r", "3")
+	followed := 0
+	for c.describe("before").Partitions[followed].Leader == full.ID {
+		followed++
+	}
 	ballast := filepath.Join(disk, "ballast")
 	fillDisk(t, ballast)
 	begun := time.Now()
 	c.Must("topic", "create", "created", "-p", "3", "-r", "3")
 	const batches, each = 20, 1000
 	for i := range batches {
-		for _, topic := range []string{"before", "created"} {
-			c.MustWith(strings.Repeat(fmt.Sprintf("%d\n", i), each), "produce", topic)
-		}
+		lines := strings.Repeat(fmt.Sprintf("%d\n", i), each)
+		c.MustWith(lines, "produce", "before", "-p", strconv.Itoa(followed)) // what it leads is closed until there is room
+		c.MustWith(lines, "produce", "created")
 	}
-	c.awaitISR("before", 2)
+	c.awaitTopic("before", func(d topicDescription) error {
+		if isr := d.Partitions[followed].ISR; slices.Contains(isr, full.ID) {
+			return fmt.Errorf("before:%d: the broker on the full disk is in sync, %v", followed, isr)
+		}
+		return nil
+	})
 	c.awaitISR("created", 2)
 	most := lograte.Lines * (2 + int(time.Since(begun)/lograte.Every))
 	for _, line := range []string{"append refused", "log not opened", "checkpoint not written"} {
