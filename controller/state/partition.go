@@ -141,6 +141,9 @@ func (a *apply) lead(e *edit, choice placement.Election) {
 // returned notes what the log of b, which was complete, has after a restart. It is believed to be complete still, but who leads next is chosen by this.
 func (e *edit) returned(b cluster.BrokerID, log cluster.LogPosition) {
 	e.Returned = slices.DeleteFunc(e.Returned, func(r cluster.Returned) bool { return r.Broker == b })
+	if !e.InISR(b) && !e.InELR(b) {
+		return // it would count as one of those that are waited for
+	}
 	e.Returned = append(e.Returned, cluster.Returned{Broker: b, Log: log})
 	slices.SortFunc(e.Returned, func(x, y cluster.Returned) int { return cmp.Compare(x.Broker, y.Broker) })
 }
