@@ -34,15 +34,16 @@ type unread struct {
 
 	mu    sync.Mutex // guards what follows
 	holds map[*hold]struct{}
-	gone  bool // the connection has ended
+	bytes int            // of all of them
+	waits *budget.Holder // waits while there are any; nil before the first
+	gone  bool           // the connection has ended
 }
 
 // hold is one answer's share of the budget, from before its bytes are there until the transport lets go of them. It is the pool that gRPC gives the buffer back to.
 type hold struct {
 	of    *unread
 	bytes int
-	waits *budget.Holder // set when it is handed over
-	over  bool           // it has been given back; guarded by of.mu
+	over  bool // it has been given back; guarded by of.mu
 }
 
 // take waits for room for an answer whose bytes are not there yet. What it returns is handed over or given back.
@@ -99,12 +100,15 @@ func (h *hold) shrink(bytes int) {
 // handOver says that gRPC is to get the answer now: from here on it waits for the client.
 func (h *hold) handOver() {
 	u := h.of
-	h.waits = u.s.answers.Holder(u.close)
-	h.waits.Waits(h.bytes, h.bytes)
 	u.mu.Lock()
 	gone := u.gone
 	if !gone {
+		if len(u.holds) == 0 { // what was before is forgotten
+			u.waits = u.s.answers.Holder(u.close)
+		}
 		u.holds[h] = struct{}{}
+		u.bytes += h.bytes
+		u.waits.Waits(u.bytes, u.bytes)
 	}
 	u.mu.Unlock()
 	if gone {
@@ -114,18 +118,32 @@ func (h *hold) handOver() {
 
 // give returns the share, once.
 func (h *hold) give() {
-	h.of.mu.Lock()
+	u := h.of
+	u.mu.Lock()
 	was := h.over
 	h.over = true
-	delete(h.of.holds, h)
-	h.of.mu.Unlock()
-	if was {
-		return
+	if _, ok := u.holds[h]; ok {
+		delete(u.holds, h)
+		u.bytes -= h.bytes
+		if u.bytes > 0 {
+			u.waits.Waits(u.bytes, u.bytes)
+		} else {
+			u.waits.Goes()
+		}
 	}
-	if h.waits != nil {
-		h.waits.Goes()
+	u.mu.Unlock()
+	if !was {
+		u.s.answers.Give(h.bytes)
 	}
-	h.of.s.answers.Give(h.bytes)
+}
+
+// wrote says that the client has been sent so many bytes, of whatever.
+func (u *unread) wrote(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.holds) > 0 {
+		u.waits.Moved(n)
+	}
 }
 
 // Get is not called: the buffer is there already.
@@ -141,11 +159,25 @@ func (h *hold) Put(buf *[]byte) {
 func (u *unread) end() {
 	u.mu.Lock()
 	holds := u.holds
+	if len(holds) > 0 {
+		u.waits.Goes()
+	}
 	u.gone, u.holds = true, nil
 	u.mu.Unlock()
 	for h := range holds {
 		h.give()
 	}
+}
+
+// boundListener keeps what the kernel takes of each connection small, so that a client's progress shows.
+type boundListener struct{ net.Listener }
+
+func (l boundListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		boundUnsent(c)
+	}
+	return c, err
 }
 
 // answerListener makes the connection known to the calls that come in on it.
@@ -171,6 +203,13 @@ func (l answerListener) Accept() (net.Conn, error) {
 type answerConn struct {
 	net.Conn
 	unread *unread
+}
+
+// Write writes, and counts it as progress of the client. gRPC writes at most socketBuffer at once.
+func (c *answerConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.unread.wrote(n)
+	return n, err
 }
 
 // Close gives back what the client has not taken.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -135,4 +136,56 @@ func TestCase108_BuiltAnswersWaitOrAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "something is still held", func() bool { return door.answers.Held() == 0 && door.built.Held() == 0 })
+}
+
+// Who takes its answers slowly is not closed when others find no room, and who takes nothing is; however many answers of a connection wait, and whatever was before.
+func TestCase108_WhoTakesAnswersSlowlyComesToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{answers: budget.New(4 << 20)}
+		connect := func() (*unread, *bool) {
+			closed := new(bool)
+			u := &unread{s: s, holds: map[*hold]struct{}{}}
+			u.close = func() { *closed = true; go u.end() }
+			return u, closed
+		}
+		answer := func(u *unread) *hold {
+			h, err := u.take(t.Context(), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.handOver()
+			return h
+		}
+		slow, slowClosed := connect()
+		silent, silentClosed := connect()
+		other, _ := connect()
+		answer(silent).give() // it was quick once
+		answer(silent)
+		answer(silent)
+		waits := []*hold{answer(slow), answer(slow)}
+		start := time.Now()
+		room := make(chan time.Duration, 1)
+		go func() {
+			defer answer(other).give()
+			room <- time.Since(start)
+		}()
+		for range 2 { // 100 KiB a second
+			for range 10 {
+				time.Sleep(time.Second)
+				slow.wrote(1 << 20 / 10)
+			}
+			waits[0].give()
+			waits = waits[1:]
+		}
+		if *slowClosed || !*silentClosed {
+			t.Errorf("closed: the slow one %v, the silent one %v", *slowClosed, *silentClosed)
+		}
+		if took := <-room; took > 10*time.Second {
+			t.Errorf("room after %v", took)
+		}
+		synctest.Wait()
+		if held := s.answers.Held(); held != 0 || slow.bytes != 0 {
+			t.Errorf("%d bytes are still held", held)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -54,26 +55,26 @@ func (w watching) Clone() credentials.TransportCredentials {
 	return w
 }
 
-// watched is a connection whose frames are looked at. One goroutine reads, and one writes.
+// watched is a connection whose frames are looked at. One goroutine reads, one writes, and any may close it.
 type watched struct {
 	net.Conn
 	of     *budget.Budget
 	bound  int
-	ctx    context.Context // ended by Close
+	ctx    context.Context // done at the end
 	cancel context.CancelFunc
-
-	in, out frames
-	skip    int // of the client's preface
-
-	// Of the reading goroutine.
-	holder *budget.Holder
-	growth budget.Growth
+	skip   int           // of the client's preface; of the reading goroutine
+	growth budget.Growth // settled by whoever finds that nothing more is needed: the reading goroutine may never look again
 
 	mu         sync.Mutex // guards what follows
+	in, out    frames
 	streams    map[uint32]*unfinished
 	last       uint32 // the newest stream
-	unfinished int    // of all streams
+	unfinished int    // what has come, of all streams
+	left       int    // what is to come of the same messages
+	moved      int    // what has come of messages since the last look
 	taken      int    // of the budget
+	holder     *budget.Holder
+	waits      bool // the holder does: the reading goroutine reads, and something is taken
 	closed     bool
 }
 
@@ -90,49 +91,57 @@ const prefaceSize = 24
 func newWatched(c net.Conn, of *budget.Budget, bound int) *watched {
 	w := &watched{Conn: c, of: of, bound: bound, skip: prefaceSize, growth: of.Growth(), streams: map[uint32]*unfinished{}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.holder = of.Holder(func() { w.Close() })
+	w.holder = w.newHolder()
 	return w
 }
+
+func (w *watched) newHolder() *budget.Holder { return w.of.Holder(w.cut) }
 
 // Read reads, and waits until there is room for what is not whole.
 func (w *watched) Read(p []byte) (int, error) {
 	w.mu.Lock()
-	taken := w.taken
+	w.wait(true)
 	w.mu.Unlock()
-	if taken > 0 {
-		w.holder.Waits(taken, taken)
-	}
 	n, err := w.Conn.Read(p)
-	w.holder.Moved(n)
-	if taken > 0 {
-		w.holder.Goes()
-	}
-	if err != nil {
-		w.growth.Settle()
-		return n, err
-	}
 	b := p[:n]
 	k := min(w.skip, n)
 	w.skip -= k
 	w.mu.Lock()
 	w.in.scan(b[k:], w.received)
-	want := max(w.unfinished-freeUnfinished, 0)
+	w.holder.Moved(w.moved)
+	w.moved = 0
+	w.wait(false)
+	w.settle()
+	more := max(w.unfinished-freeUnfinished, 0) - w.taken
 	above := w.unfinished > w.bound
 	w.mu.Unlock()
 	switch {
+	case err != nil:
 	case above:
-		w.growth.Settle()
-		return 0, errUnfinished
-	case want > taken:
-		if err := w.growth.Take(w.ctx, want-taken); err != nil {
-			w.growth.Settle()
-			return 0, err
+		n, err = 0, errUnfinished
+	case more > 0:
+		if err = w.growth.Take(w.ctx, more); err != nil {
+			n = 0
+			break
 		}
-		w.took(want - taken)
-	default:
-		w.settle()
+		w.took(more)
 	}
-	return n, nil
+	if err != nil {
+		w.growth.Settle()
+	}
+	return n, err
+}
+
+// wait says whether the connection waits for its client. The lock is held.
+func (w *watched) wait(does bool) {
+	switch {
+	case does && w.taken > 0 && !w.closed:
+		w.holder.Waits(w.taken, w.left)
+		w.waits = true
+	case w.waits:
+		w.holder.Goes()
+		w.waits = false
+	}
 }
 
 // took counts what the budget has given, unless the connection was closed meanwhile.
@@ -141,27 +150,24 @@ func (w *watched) took(n int) {
 	defer w.mu.Unlock()
 	if w.closed {
 		w.of.Give(n)
+		w.growth.Settle() // it may have come above the limit after end has settled
 		return
 	}
 	w.taken += n
 }
 
-// settle gives back what is whole.
+// settle gives back what is whole. The lock is held.
 func (w *watched) settle() {
-	w.mu.Lock()
-	back := 0
-	if want := max(w.unfinished-freeUnfinished, 0); !w.closed {
-		back = max(w.taken-want, 0)
-		w.taken -= back
+	back := w.taken - max(w.unfinished-freeUnfinished, 0)
+	if back <= 0 {
+		return
 	}
-	empty := w.taken == 0
-	w.mu.Unlock()
-	if back > 0 {
-		w.of.Give(back)
-	}
-	if empty && back > 0 {
-		w.growth.Settle()
-		w.holder = w.of.Holder(func() { w.Close() }) // whose waits are forgotten
+	w.taken -= back
+	w.of.Give(back)
+	w.growth.Settle()
+	w.wait(w.waits)
+	if w.taken == 0 {
+		w.holder = w.newHolder() // whose waits are forgotten
 	}
 }
 
@@ -169,13 +175,31 @@ func (w *watched) settle() {
 func (w *watched) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	w.out.scan(p, w.sent)
+	w.settle() // the client may send nothing more
 	w.mu.Unlock()
 	return w.Conn.Write(p)
 }
 
-// Close closes the connection and gives everything back. The reading goroutine finds that out, and settles.
+// Close closes the connection, and gives everything back.
 func (w *watched) Close() error {
+	w.end()
+	return w.Conn.Close()
+}
+
+// cut ends the connection without a word to the client, which TLS would wait for. gRPC notices, and closes it.
+func (w *watched) cut() {
+	w.end()
+	if t, ok := w.Conn.(*tls.Conn); ok {
+		t.NetConn().Close()
+		return
+	}
+	w.Conn.Close()
+}
+
+// end gives everything back: who ends a connection settles it, as gRPC does not read again after a frame that it does not take.
+func (w *watched) end() {
 	w.mu.Lock()
+	w.wait(false)
 	back := w.taken
 	w.taken, w.closed = 0, true
 	w.mu.Unlock()
@@ -183,7 +207,7 @@ func (w *watched) Close() error {
 	if back > 0 {
 		w.of.Give(back)
 	}
-	return w.Conn.Close()
+	w.growth.Settle()
 }
 
 // Types and flags of frames.
@@ -205,9 +229,10 @@ func (w *watched) received(f *frames, payload []byte) {
 		}
 	case frameData:
 		if u := w.streams[id]; u != nil {
-			w.unfinished -= u.got
-			u.add(payload)
-			w.unfinished += u.got
+			got, left := u.got, u.left
+			w.moved += u.add(payload)
+			w.unfinished += u.got - got
+			w.left += u.left - left
 		}
 	}
 	w.sent(f, nil)
@@ -219,28 +244,31 @@ func (w *watched) sent(f *frames, _ []byte) {
 	if f.left == 0 && (typ == frameReset || end && (typ == frameData || typ == frameHeaders)) {
 		if u := w.streams[f.stream()]; u != nil {
 			w.unfinished -= u.got
+			w.left -= u.left
 			delete(w.streams, f.stream())
 		}
 	}
 }
 
-// add goes on by a piece of the stream's data. Padding, which no client of gRPC uses, counts as data.
-func (u *unfinished) add(b []byte) {
+// add goes on by a piece of the stream's data, and returns how much of it is of messages. Padding, which no client of gRPC uses, counts as data.
+func (u *unfinished) add(b []byte) (moved int) {
 	for len(b) > 0 {
 		if u.n < len(u.prefix) {
 			k := copy(u.prefix[u.n:], b)
 			u.n, b = u.n+k, b[k:]
 			if u.n < len(u.prefix) {
-				return
+				break
 			}
 			u.left = int(binary.BigEndian.Uint32(u.prefix[1:]))
 		}
 		k := min(u.left, len(b))
 		u.left, u.got, b = u.left-k, u.got+k, b[k:]
+		moved += k
 		if u.left == 0 {
 			*u = unfinished{}
 		}
 	}
+	return moved
 }
 
 // frames cuts a direction of HTTP/2 into frames.

@@ -155,11 +155,130 @@ func TestCase108_WhoSendsHalvesGivesWay(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if len(ended[0]) != 1 || len(ended[2]) != 0 || of.Held() > 2<<20 {
+		if len(ended[0])+len(ended[1]) == 0 || len(ended[2]) != 0 || of.Held() > 2<<20 {
 			t.Errorf("%d %d %d have ended, %d bytes are held", len(ended[0]), len(ended[1]), len(ended[2]), of.Held())
 		}
 		for _, f := range feeds {
 			f.Close()
 		}
+	})
+}
+
+// half is the beginning of a message on a stream of its own.
+func half(id uint32, size, come int) []byte {
+	return append(h2(frameHeaders, 4, id, nil), h2(frameData, 0, id, announce(size, come))...)
+}
+
+// TestCase108_WhoEndsAConnectionSettlesIt: one that has passed above the limit and is closed, with nobody reading from it any more, lets the next one pass.
+func TestCase108_WhoEndsAConnectionSettlesIt(t *testing.T) {
+	for name, end := range map[string]func(w *watched){"Close": func(w *watched) { w.Close() }, "cut": (*watched).cut} {
+		synctest.Test(t, func(t *testing.T) {
+			of := budget.New(1 << 20)
+			read := make([]byte, 2<<20)
+			for i := range 5 {
+				f := newFeed(2 << 20)
+				w := newWatched(f, of, 4<<20)
+				f.in <- half(1, 3<<20, 900<<10)
+				done := make(chan error, 1)
+				go func() {
+					_, _ = w.Read(read)
+					_, err := w.Read(read)
+					done <- err
+				}()
+				synctest.Wait()
+				if len(done) != 1 {
+					t.Errorf("%s: number %d waits for ever", name, i)
+					w.Close()
+					continue
+				}
+				if err := <-done; err != nil {
+					t.Errorf("%s: number %d: %v", name, i, err)
+				}
+				if i > 0 { // the first keeps the room filled
+					end(w)
+				}
+			}
+		})
+	}
+}
+
+// TestCase108_ATakeThatEndsWithItsConnectionSettles: the reading goroutine is told that it may pass at the moment that its connection is closed.
+func TestCase108_ATakeThatEndsWithItsConnectionSettles(t *testing.T) {
+	of := budget.New(1 << 20)
+	w := newWatched(newFeed(1), of, 4<<20)
+	of.Force(1 << 20)
+	w.end()
+	if err := w.growth.Take(t.Context(), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	w.took(1 << 20)
+	next := of.Growth()
+	if err := next.Take(t.Context(), 1); err != nil || of.Held() != 1<<20+1 {
+		t.Errorf("%v, %d are held", err, of.Held())
+	}
+}
+
+// TestCase108_WhatTheServerRefusesComesBackAtOnce: the client may send nothing more, and not wait for anything.
+func TestCase108_WhatTheServerRefusesComesBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := budget.New(1 << 20)
+		f := newFeed(2 << 20)
+		w := newWatched(f, of, 4<<20)
+		f.in <- half(1, 3<<20, 900<<10)
+		go func() {
+			for {
+				if _, err := w.Read(make([]byte, 2<<20)); err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		if of.Held() == 0 {
+			t.Error("nothing is held")
+		}
+		if _, err := w.Write(h2(frameReset, 0, 1, make([]byte, 4))); err != nil || of.Held() != 0 {
+			t.Errorf("%v, %d are held of a stream that has ended", err, of.Held())
+		}
+		w.Close()
+	})
+}
+
+// TestCase108_WhoSendsSlowlyComesToItsEnd: while others wait for room, a client that sends what it has announced, slowly, is not closed, and one that sends nothing is.
+func TestCase108_WhoSendsSlowlyComesToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := budget.New(1 << 20)
+		start := func() (*feed, *watched, chan error) {
+			f := newFeed(2 << 20)
+			w := newWatched(f, of, 4<<20)
+			f.in <- half(1, 2500<<10, 500<<10)
+			done := make(chan error, 1)
+			go func() {
+				for {
+					if _, err := w.Read(make([]byte, 2<<20)); err != nil {
+						done <- err
+						return
+					}
+				}
+			}()
+			synctest.Wait()
+			return f, w, done
+		}
+		slow, w, slowEnd := start()
+		silent, _, silentEnd := start()
+		last, _, lastEnd := start() // passes above
+		for range 20 {              // 100 KiB a second
+			time.Sleep(time.Second)
+			slow.in <- h2(frameData, 0, 1, make([]byte, 100<<10))
+		}
+		synctest.Wait()
+		if len(slowEnd) != 0 || w.unfinished != 0 {
+			t.Errorf("the slow one: %d closed, %d bytes are not whole", len(slowEnd), w.unfinished)
+		}
+		if len(silentEnd)+len(lastEnd) == 0 {
+			t.Error("of the silent ones none was closed")
+		}
+		slow.Close()
+		silent.Close()
+		last.Close()
 	})
 }

@@ -72,10 +72,10 @@ func (b *Budget) Force(n int) {
 // one of them at a time passes above the limit.
 type Growth struct {
 	of   *Budget
-	over bool // this is the one; guarded by the budget's lock while it waits
+	over bool // this is the one; guarded by the budget's lock
 }
 
-// Growth begins one. Settle ends it.
+// Growth begins one. Settle ends it, from any goroutine.
 func (b *Budget) Growth() Growth { return Growth{of: b} }
 
 // Take waits until n bytes fit or this growth is the one that may pass, or ctx ends. Give returns the bytes.
@@ -98,13 +98,12 @@ func (g *Growth) Take(ctx context.Context, n int) error {
 
 // Settle says that the growth has all that it needs: another may pass.
 func (g *Growth) Settle() {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
 	if !g.over {
 		return
 	}
-	g.over = false
-	g.of.mu.Lock()
-	defer g.of.mu.Unlock()
-	g.of.over = false
+	g.over, g.of.over = false, false
 	g.of.grant()
 }
 

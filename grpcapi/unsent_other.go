@@ -1,0 +1,7 @@
+//go:build !linux
+
+package grpcapi
+
+import "net"
+
+func boundUnsent(net.Conn) {}
