@@ -169,17 +169,6 @@ func (u *unread) end() {
 	}
 }
 
-// boundListener keeps what the kernel takes of each connection small, so that a client's progress shows.
-type boundListener struct{ net.Listener }
-
-func (l boundListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		boundUnsent(c)
-	}
-	return c, err
-}
-
 // answerListener makes the connection known to the calls that come in on it.
 type answerListener struct {
 	net.Listener

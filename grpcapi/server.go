@@ -110,7 +110,7 @@ func (s *Server) admission() *admission.Checker {
 // Serve accepts connections until Stop, which makes it return nil, or until the listener fails.
 func (s *Server) Serve(l net.Listener) error {
 	s.wg.Go(s.watchReady)
-	limited := conns.Listen(boundListener{l}, conns.Options{
+	limited := conns.Listen(l, conns.Options{
 		Limits:  conns.Limits{Whole: s.cfg.MaxConnections, Each: s.cfg.MaxConnectionsPerAddress},
 		Refused: func(reason string) { s.meters.refused.With(listenerName, reason).Inc() },
 		Changed: func(by int) { s.meters.connections.Add(float64(by)) },

@@ -18,6 +18,7 @@ import (
 	"github.com/moldau-log/moldau/broker"
 	"github.com/moldau-log/moldau/internal/admission"
 	"github.com/moldau-log/moldau/internal/budget"
+	"github.com/moldau-log/moldau/internal/conns"
 )
 
 // readAhead is how many whole requests wait behind the one that is handled.
@@ -98,6 +99,7 @@ func newConn(s *Server, as Listener, nc net.Conn) *conn {
 func (c *conn) run() {
 	defer c.net.Close()
 	defer c.cancel()
+	conns.BoundUnsent(c.net)
 	var wg sync.WaitGroup
 	wg.Go(c.read)
 	wg.Go(c.write)

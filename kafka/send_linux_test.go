@@ -219,3 +219,15 @@ func TestFetch_AnInterruptedSendHoldsNothing(t *testing.T) {
 		}
 	}
 }
+
+// What the kernel holds of an answer whose client does not read is bounded: it is memory that nothing here counts, and while it drains a slow client seems to stand still. The
+// door gives the send up after the idle time, and what the kernel has by then still comes (case 108).
+func TestCase108_TheKernelHoldsLittleOfAnAnswer(t *testing.T) {
+	s := openSending(t, Config{IdleTimeout: time.Second}) // long enough for a busy machine to send a request
+	c, rest := s.begin()
+	s.gone()
+	const most = 1 << 20 // what is unsent, and what this client's own kernel has taken
+	if got := len(s.rest(c, rest)); got > most {
+		t.Errorf("the kernel had taken %d bytes of an answer of %d", got, rest)
+	}
+}

@@ -102,6 +102,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		l.opts.Changed(1)
+		BoundUnsent(c)
 		return &conn{Conn: c, closed: sync.OnceFunc(func() { l.give(address) })}, nil
 	}
 }

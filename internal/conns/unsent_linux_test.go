@@ -1,4 +1,4 @@
-package grpcapi
+package conns
 
 import (
 	"net"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// It does so for every connection that it accepts.
-func TestBoundListener_BoundsWhatIsUnsent(t *testing.T) {
+// A listener does so for every connection that it accepts.
+func TestCase108_AListenerBoundsWhatIsUnsent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -18,12 +18,12 @@ func TestBoundListener_BoundsWhatIsUnsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c, err := boundListener{l}.Accept()
+	c, err := Listen(l, Options{Limits: Limits{Whole: 1, Each: 1}}).Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	raw, err := c.(*net.TCPConn).SyscallConn()
+	raw, err := c.(*conn).Conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package grpcapi
-
-import "net"
-
-func boundUnsent(net.Conn) {}
