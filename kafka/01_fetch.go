@@ -26,7 +26,9 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 		return resp, nil
 	}
 	ask := c.fetchRequest(ctx, req, &plan)
-	req.Topics, req.ForgottenTopics = nil, nil // all that they say is in the plan, which may be kept for long
+	kept := fetchTexts(req, s)
+	req.Topics, req.ForgottenTopics, req.UnknownTags = nil, nil, kmsg.Tags{} // all that they say is in the plan, which may be kept for long
+	s.unframe(kept)                                                          // tags alone lay in the request's bytes; partitions are bounded by park
 	wished := ask.MaxWait
 	parked, err := c.park(ctx, s, &ask)
 	if err != nil {
@@ -73,6 +75,18 @@ func (c *conn) fetch(ctx context.Context, req *kmsg.FetchRequest, s *slot) (*kms
 	}
 	s.worked() // what follows may wait for other clients
 	return resp, c.frameFetch(ctx, s, resp, told)
+}
+
+// fetchTexts is how many bytes of names a Fetch keeps until it is answered. They have no bound but that of the request.
+func fetchTexts(req *kmsg.FetchRequest, s *slot) int {
+	n := len(s.clientID) + len(req.Rack)
+	if req.ClusterID != nil {
+		n += len(*req.ClusterID)
+	}
+	for i := range req.Topics {
+		n += len(req.Topics[i].Topic)
+	}
+	return n
 }
 
 // Bounds on what waits for records, in partitions. What each costs is named in DESIGN.md.

@@ -58,6 +58,8 @@ type slot struct {
 	copied       func()         // counts the records in encoded when it is written; may be nil
 	working      *budget.Budget // of which a large request has taken large; nil otherwise
 	large        int
+	held         *budget.Budget // of which the request's bytes have frame
+	frame        int
 	shares       *budget.Budget // of which the answer has taken share until it is written; nil otherwise
 	share        int
 	outcome      string // for the meter: "none" or what was refused
@@ -283,7 +285,9 @@ func (c *conn) handle(f frame) error {
 	if produce, ok := req.(*kmsg.ProduceRequest); ok {
 		return c.produce(s, produce, f.bytes)
 	}
-	defer c.unhold(len(f.bytes)) // the bytes themselves may live on in what the request has started
+	s.held, s.frame = c.s.held, len(f.bytes)
+	defer c.asked.Give(len(f.bytes)) // the bytes themselves may live on in what the request has started
+	defer s.unframe(0)
 	c.appending.Wait()
 	return c.answer(a, req, s)
 }
@@ -450,6 +454,16 @@ func (s *slot) unshare() {
 	if s.shares != nil {
 		s.shares.Give(s.share)
 		s.shares = nil
+	}
+}
+
+// unframe gives back what the request's bytes have of what all connections share, but for kept of them, so that a request that waits keeps nobody from another. Nothing may use
+// the bytes any more. Its connection counts them until it is answered: no large request is read behind it. JoinGroup and SyncGroup, which wait for others too, do not call it before
+// they are answered: the group copies what a member says, and this is all that bounds such copies over all groups.
+func (s *slot) unframe(kept int) {
+	if s.frame > kept {
+		s.held.Give(s.frame - kept)
+		s.frame = kept
 	}
 }
 

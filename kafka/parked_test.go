@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,28 @@ func TestCase108_FetchesThatWaitAreBounded(t *testing.T) {
 		t.Errorf("with room again it waits %v", got.MaxWait)
 	}
 	second.answer(waiting(large))
+}
+
+// A Fetch that waits keeps no room for its request's bytes, or a few large ones would keep every other request out. Names, which it keeps, still count (case 108).
+func TestCase108_AFetchThatWaitsGivesItsBytesBack(t *testing.T) {
+	d, p := openParked(t)
+	many, named := waiting(60_000), waiting(1)
+	named.Version, named.Topics[0].Topic = 12, strings.Repeat("x", 1<<20)
+	first, second := d.dial(), d.dial()
+	first.send(many)
+	<-p.came
+	if held := d.s.held.Held(); held > 1<<10 {
+		t.Errorf("%d bytes are held while it waits", held)
+	}
+	second.send(named)
+	<-p.came
+	if held := d.s.held.Held(); held < 1<<20 || held > 1<<20+1<<10 {
+		t.Errorf("%d bytes are held beside a name of a megabyte", held)
+	}
+	close(p.leave)
+	first.answer(many)
+	second.answer(named)
+	waitFor(t, "the release of everything", func() bool { return d.s.held.Held() == 0 })
 }
 
 // What a session has counts like what the request itself says: an empty request that waits for many partitions is a large one (case 108).
