@@ -87,13 +87,14 @@ func TestCase106_WhatIsNotOfferedClosesTheConnectionWithOneLine(t *testing.T) {
 // Lengths that nobody means, and foreign protocols (case 109 too).
 func TestCase102_ForeignProtocolsAreNamed(t *testing.T) {
 	for first, want := range map[string]string{
-		"\x16\x03\x01\x02\x00\x01":     "TLS",
-		"GET /metrics HTTP/1.1\r\n":    "HTTP on the Kafka port",
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n": "HTTP/2",
-		"\xff\xff\xff\xff":             "no Kafka request",
-		"\x00\x00\x00\x00":             "no Kafka request",
-		"\x7f\xff\xff\xff":             "no Kafka request",
-		"\x00\x20\x00\x00":             "max-request-bytes",
+		"\x16\x03\x01\x02\x00\x01":                         "TLS",
+		"GET /metrics HTTP/1.1\r\n":                        "HTTP on the Kafka port",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n":                     "HTTP/2",
+		"\x00\x00\x00\x08\x00\x12\x00\x03\x00\x00\x00\x01": "8 bytes, too short",
+		"\xff\xff\xff\xff":                                 "no Kafka request",
+		"\x00\x00\x00\x00":                                 "no Kafka request",
+		"\x7f\xff\xff\xff":                                 "no Kafka request",
+		"\x00\x20\x00\x00":                                 "max-request-bytes",
 	} {
 		d := openDoor(t, Config{MaxRequestBytes: 1 << 20})
 		c := d.dial()

@@ -113,6 +113,8 @@ func (r *frameReader) garbage(head []byte, n int) string {
 		return "HTTP/2 (perhaps gRPC) on the Kafka port: native clients use --grpc-addr"
 	case head[0] >= 'A' && head[0] <= 'Z' && head[1] >= 'A' && head[1] <= 'Z':
 		return "HTTP on the Kafka port: metrics and health are at --http-addr"
+	case n > 0 && n < minFrame:
+		return fmt.Sprintf("a request of %d bytes, too short for the header of one (or not a Kafka client)", n)
 	case n > 0 && n <= 1<<30:
 		return fmt.Sprintf("a request of %d bytes, above limits.max-request-bytes=%d (or not a Kafka client)", n, r.max)
 	}
