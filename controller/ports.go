@@ -80,7 +80,7 @@ type HeartbeatRequest struct {
 	WantDrain bool
 	// Offline lists partitions whose local log failed since the last answered heartbeat.
 	Offline []cluster.TopicPartition
-	// Online lists partitions whose local replica works again since. A controller of an earlier version does not know it: to that one they are offline until the broker is started again.
+	// Online lists partitions whose local replica works again since, or is gone. A controller of an earlier version does not know it: to that one they are offline until the broker is started again.
 	Online []cluster.TopicPartition
 	// Refusing lists brokers whose peer port refused connections twice, at least 100 ms apart.
 	Refusing []cluster.BrokerID

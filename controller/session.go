@@ -136,7 +136,7 @@ func (s *Session) ReportOffline(tp cluster.TopicPartition) {
 	s.beatSoon()
 }
 
-// ReportOnline takes ReportOffline back, with the next heartbeat: the replica was begun anew, and works.
+// ReportOnline takes ReportOffline back, with the next heartbeat: the replica was begun anew, and works, or it is gone.
 func (s *Session) ReportOnline(tp cluster.TopicPartition) {
 	s.mu.Lock()
 	s.offline, s.failed = without(s.offline, tp), without(s.failed, tp)

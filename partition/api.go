@@ -184,7 +184,7 @@ type Outputs interface {
 	Alter(change cluster.ISRChange)
 	// Offline reports that a local log has failed, for the controller and the operator.
 	Offline(tp cluster.TopicPartition, reason error)
-	// Online takes back what Offline may have said of a replica: it has been begun anew since, and works.
+	// Online takes back what Offline may have said of a replica: it has been begun anew since, and works, or it is gone.
 	Online(tp cluster.TopicPartition)
 	// Removed reports replicas whose files are gone, so that their tombstones can be confirmed. It may repeat itself.
 	Removed(tombstones []cluster.Tombstone)

@@ -179,9 +179,17 @@ func (m *Manager) removeOne(tp cluster.TopicPartition) error {
 		if err != nil {
 			return err
 		}
-		m.runners.Delete(tp)
+		m.drop(r)
 	}
 	return removeDir(m.options.FS, m.root, tp)
+}
+
+// drop forgets a runner that has ended, and with it that its log had failed: a replica that the metadata places here later is another one.
+func (m *Manager) drop(r *Runner) {
+	m.runners.Delete(r.tp)
+	if r.Role() == RoleOffline {
+		m.options.Outputs.Online(r.tp)
+	}
 }
 
 // removeDir deletes the directory of a replica that is not open, if there is one.
@@ -219,7 +227,7 @@ func (m *Manager) parkAll(partitions []cluster.TopicPartition) {
 		if err := <-r.halt((*Partition).Close); err != nil {
 			m.options.Log.Warn("parked replica not closed cleanly", slog.String("directory", r.dir), slog.Any("error", err))
 		}
-		m.runners.Delete(r.tp)
+		m.drop(r)
 	})
 	var dirs []string
 	for _, r := range runners {

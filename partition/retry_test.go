@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -148,8 +149,42 @@ func TestCase13_OnlyWantOfRoomIsTriedAgain(t *testing.T) {
 	})
 	k.reconcile()
 	k.manager.Retry()
-	if _, ok := k.manager.Get(gone); ok || k.there(testDir+gone.String()) || len(k.outputs.online) > 0 {
+	if _, ok := k.manager.Get(gone); ok || k.there(testDir+gone.String()) {
 		t.Error("a replica was made of a topic that is deleted")
+	}
+}
+
+// TestCase13_AReplicaThatIsGoneIsNotOffline: the controller lets nobody into an ISR who has told it that the log failed. A replica that is moved away, and back
+// later, is another one.
+func TestCase13_AReplicaThatIsGoneIsNotOffline(t *testing.T) {
+	for name, tombstone := range map[string]bool{"removed": true, "parked": false} {
+		t.Run(name, func(t *testing.T) {
+			disk := vfs.NewInjector(vfs.NewMem(), nil)
+			k := newKit(t, disk)
+			k.topic(1, 1)
+			whole := k.others(1)[0]
+			k.reconcile()
+			disk.Add(vfs.Rule{Op: vfs.OpSync, Glob: "*.log", Count: 1, Err: syscall.EIO})
+			k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksISR), cluster.CodeStorage, 0)
+			if r := k.runner().Role(); r != RoleOffline {
+				t.Fatalf("role %v after a failed fsync", r)
+			}
+			k.change(func(txn *cluster.Txn) {
+				for _, tp := range []cluster.TopicPartition{testTP, whole} {
+					txn.DeletePartition(tp)
+					if tombstone {
+						txn.PutTombstone(cluster.Tombstone{Partition: tp, Directory: testDirectory})
+					}
+				}
+			})
+			k.reconcile()
+			if _, ok := k.manager.Get(testTP); ok {
+				t.Fatal("the replica is still there")
+			}
+			if !slices.Equal(k.outputs.online, []cluster.TopicPartition{testTP}) {
+				t.Errorf("taken back for %v, want only the one that had failed", k.outputs.online)
+			}
+		})
 	}
 }
 

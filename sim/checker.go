@@ -151,6 +151,11 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 	if v.placed && v.at != at && v.at >= l.start && !v.forgotten {
 		c.fail("I5: %s %d at %d of %s, and it is at %d", who, number, at, c.w.named(tp), v.at)
 	}
+	// Offsets have no gaps here, so that there cannot be more of them than records, with room for those that are stored again.
+	if at >= record.Offset(2*len(c.values)) {
+		c.fail("I2: %s %d at %d of %s, where %d records were ever sent", who, number, at, c.w.named(tp), len(c.values)-1)
+		return
+	}
 	v.placed, v.at = true, at
 	for record.Offset(len(l.slots)) <= at {
 		l.slots = append(l.slots, slot{})

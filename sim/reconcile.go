@@ -196,7 +196,8 @@ func (b *broker) tryRoom() {
 func (b *broker) remove(tp cluster.TopicPartition) bool {
 	b.w.cov.ReplicasRemoved++
 	b.w.note("removed", int64(b.id), b.w.key(tp))
-	if r := b.replica(tp); r != nil {
+	r := b.replica(tp)
+	if r != nil {
 		err := r.Remove()
 		b.w.check.closed(b, err)
 		b.forget(r)
@@ -205,7 +206,7 @@ func (b *broker) remove(tp cluster.TopicPartition) bool {
 			return false
 		}
 	}
-	b.damaged, b.noRoom = without(b.damaged, tp), without(b.noRoom, tp)
+	b.dropped(tp, r)
 	b.found(tp)
 	delete(b.w.check.down, place{b.id, tp})
 	err := b.opener.Remove(tp)
@@ -217,14 +218,23 @@ func (b *broker) remove(tp cluster.TopicPartition) bool {
 func (b *broker) park(tp cluster.TopicPartition) {
 	b.w.cov.ReplicasParked++
 	b.w.note("parked", int64(b.id), b.w.key(tp))
-	if r := b.replica(tp); r != nil {
+	r := b.replica(tp)
+	if r != nil {
 		b.w.check.closed(b, r.Close())
 		b.forget(r)
 	}
-	b.damaged, b.noRoom = without(b.damaged, tp), without(b.noRoom, tp)
+	b.dropped(tp, r)
 	if b.Lost(tp) {
 		b.found(tp)
 		b.opener.Forget(tp)
+	}
+}
+
+// dropped forgets a replica that is not here any more, nil for one that was never opened, as Manager.drop does.
+func (b *broker) dropped(tp cluster.TopicPartition, r *replica) {
+	b.damaged, b.noRoom = without(b.damaged, tp), without(b.noRoom, tp)
+	if r == nil || r.at.Role == partition.RoleOffline {
+		b.Online(tp)
 	}
 }
 

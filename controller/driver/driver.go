@@ -70,7 +70,7 @@ type Heartbeat struct {
 	WantDrain bool
 	// Offline lists partitions whose local log failed since the last answered heartbeat.
 	Offline []cluster.TopicPartition
-	// Online lists partitions whose local replica was begun anew since it was reported offline, and works. None is in Offline.
+	// Online lists partitions whose local replica was begun anew since it was reported offline, and works, or is gone. None is in Offline.
 	Online []cluster.TopicPartition
 	// Refusing lists brokers whose peer port refused the sender's connections twice, at least RefusalGap apart.
 	Refusing []cluster.BrokerID
