@@ -47,7 +47,7 @@ func (c *consumer) fetch() {
 	c.attempt++
 	attempt := c.attempt
 	b, epoch := c.to.leader, c.to.epoch
-	req := partition.ReadRequest{Offset: c.position, MaxBytes: maxFetchBytes, LeaderEpoch: epoch, LastEpoch: c.lastEpoch}
+	req := partition.ReadRequest{Offset: c.position, MaxBytes: maxReadBytes, LeaderEpoch: epoch, LastEpoch: c.lastEpoch}
 	if c.anyReplica {
 		b = w.brokers[w.rng.IntN(len(w.brokers))]
 		req.Follower, req.LastEpoch = true, record.NoEpoch

@@ -13,8 +13,10 @@ import (
 
 // Times and sizes of clients.
 const (
-	answerTimeout  = 2 * time.Second
-	maxFetchBytes  = 8 << 10
+	answerTimeout = 2 * time.Second
+	maxFetchBytes = 8 << 10
+	// maxReadBytes is what a consumer asks for: little enough for the broker to have the head of every batch at hand, and to look at it again (segment/DESIGN.md).
+	maxReadBytes   = 2 << 10
 	maxDecompress  = 1 << 20
 	producersEach  = 2 // idempotent producers of each partition
 	askersEach     = 4 // clients that ask for the latest offset of each partition
