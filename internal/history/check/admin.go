@@ -20,7 +20,9 @@ func (c *Checker) administering(op *operation, e *history.Event) {
 	case history.DeleteGroup:
 		c.forget(op, c.names.client(e.Client), e)
 	}
-	op.topic = topicOf(e)
+	if op.topic = topicOf(e); e.Action == history.DeleteTopic && op.topic != "" {
+		c.names.topic(op.topic).deletions++
+	}
 }
 
 func topicOf(e *history.Event) string {
@@ -59,6 +61,9 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 		c.groups.lives[c.groups.group(cmp.Or(e.Group, op.group))]++
 	}
 	if e.Type == history.Fail {
+		if op.action == history.DeleteTopic && op.topic != "" {
+			c.names.topic(op.topic).deletions--
+		}
 		return nil
 	}
 	c.happened(op, by, e.Type == history.OK)
@@ -88,7 +93,7 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 			if err != nil {
 				return err
 			}
-			d.began, d.end = min(d.began, op.began), r.Offset
+			d.began, d.end, d.by, d.gone = min(d.began, op.began), r.Offset, by, p.topic.gone()
 			p.reached(r.Offset, floorDrained, by)
 		}
 	}
@@ -104,9 +109,6 @@ func (c *Checker) happened(op *operation, by origin, certain bool) {
 			t.part.trimmed(*t)
 			t.part.reached(t.start, floorStart, by)
 		}
-	}
-	if op.action == history.DeleteTopic && op.topic != "" {
-		c.names.topic(op.topic).deleted = true
 	}
 }
 

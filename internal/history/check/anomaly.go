@@ -44,8 +44,6 @@ type rule struct {
 	unit string
 	// firm rules say nothing about partitions where acknowledged records may be lost.
 	firm bool
-	// living rules say nothing about topics that were deleted.
-	living bool
 }
 
 // rules has every kind once.
@@ -56,25 +54,25 @@ var rules = []rule{
 	{kind: AbortedRead, unit: "failed values"},
 	{kind: Phantom, unit: "values seen"},
 	{kind: EarlyRead, unit: "values read"},
-	{kind: LostWrite, unit: "firm values", firm: true, living: true},
-	{kind: Unseen, unit: "values times drains", firm: true, living: true},
-	{kind: PollSkip, unit: "polls of a partition", firm: true, living: true},
-	{kind: IntPollSkip, unit: "records read", firm: true, living: true},
+	{kind: LostWrite, unit: "firm values", firm: true},
+	{kind: Unseen, unit: "values times drains", firm: true},
+	{kind: PollSkip, unit: "polls of a partition", firm: true},
+	{kind: IntPollSkip, unit: "records read", firm: true},
 	{kind: NonmonotonicPoll, unit: "polls of a partition", firm: true},
 	{kind: IntNonmonotonicPoll, unit: "records read"},
 	{kind: NonmonotonicSend, unit: "values in order", firm: true},
 	{kind: RealTime, unit: "values", firm: true},
-	{kind: LatestBack, unit: "end offsets", firm: true, living: true},
+	{kind: LatestBack, unit: "end offsets", firm: true},
 	{kind: DeletedRead, unit: "deletions"},
 	{kind: StaleCommit, unit: "fetched offsets"},
 	{kind: PhantomCommit, unit: "fetched offsets"},
 	{kind: FencedCommit, unit: "commits"},
 	{kind: TwoOwners, unit: "partitions assigned"},
-	{kind: StartSkip, unit: "partitions taken over", firm: true, living: true},
+	{kind: StartSkip, unit: "partitions taken over", firm: true},
 	{kind: ReplicaDiffers, unit: "records of replicas"},
 	{kind: ReplicaHole, unit: "records of replicas", firm: true},
 	{kind: EpochBack, unit: "records of replicas"},
-	{kind: BeyondReplica, unit: "replicas", firm: true, living: true},
+	{kind: BeyondReplica, unit: "replicas", firm: true},
 	{kind: Unavailable, unit: "faults"},
 }
 
@@ -189,5 +187,5 @@ func (c *Checker) anomalies(r rule) (count int64, samples []Anomaly) {
 
 // exempt says that a rule does not hold in a partition.
 func (c *Checker) exempt(r rule, p *part) bool {
-	return r.firm && !p.firm() || r.living && p.topic.deleted
+	return r.firm && !p.firm()
 }

@@ -153,7 +153,7 @@ func (b faultBounds) nextAfter(t int64) int64 {
 // nothing is said about this one.
 func (c *Checker) recovery(w *faultWindow, until int64, f *Fault) {
 	for _, p := range c.parts {
-		if p.topic.deleted {
+		if p.topic.gone() {
 			continue
 		}
 		took, acked := p.recovered(w.ended, until)

@@ -148,7 +148,7 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 		session := c.move(client, p, r.Offset, e.Time)
 		session.taken = r.Offset < 0
 		c.start(registerKey{group, p.index}, r.Offset, by)
-		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 {
+		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 && !p.topic.gone() {
 			reg.begins = append(reg.begins, begin{e.Time, r.Offset, e.Generation, by})
 		}
 	}
@@ -194,7 +194,7 @@ func (c *Checker) action(what string, o origin) Evidence {
 // start takes where a new owner begins, and notes it if that is behind where its group was: what is in between is not given to anybody any more. The next owner is held to
 // this one.
 func (c *Checker) start(key registerKey, offset int64, by origin) {
-	if offset < 0 {
+	if offset < 0 || c.parts[key.part].topic.gone() {
 		return
 	}
 	if g, ok := c.groups.given[key]; ok && g.drift == anchored {

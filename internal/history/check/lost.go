@@ -12,6 +12,8 @@ type drain struct {
 	bit    uint32
 	began  int64
 	end    int64 // where it stopped, -1 for not complete
+	by     origin
+	gone   bool // its topic was being deleted when it ended
 }
 
 // maxDrains bounds the drains of a partition that are told apart, by the bits of slot.drains.
@@ -48,7 +50,8 @@ func (c *Checker) lasting(p *part, offset int64, s *slot) (since int64) {
 	return since
 }
 
-// judgeLost asks for every value that has to be there where it is now. Values below the log start and in deleted topics need not be anywhere.
+// judgeLost asks for every value that has to be there where it is now. Values below the log start need not be anywhere, and what was
+// seen of a topic that was being deleted says nothing.
 func (c *Checker) judgeLost(p *part) {
 	covered := p.covered.merged()
 	p.slots.each(p.lowest, never, func(offset int64, s *slot) bool {
@@ -63,7 +66,7 @@ func (c *Checker) judgeLost(p *part) {
 		since := c.lasting(p, offset, s)
 		drained := c.judgeDrained(p, offset, s, since)
 		dumped := c.judgeDumped(p, offset, s, since)
-		if s.acked && !v.read && !drained && !dumped && !p.topic.deleted {
+		if s.acked && !v.read && !drained && !dumped && !p.topic.gone() {
 			c.counts.Undrained++
 		}
 		return true
@@ -76,7 +79,7 @@ func (c *Checker) judgeDrained(p *part, offset int64, s *slot, since int64) (dra
 	v := c.values.at(s.value)
 	everywhere := since == never && (v.status == unknown || v.status == okay) && p.everywhere(offset, s)
 	for _, d := range p.drains {
-		if d.end < 0 || since >= d.began && !(everywhere && offset < d.end) {
+		if d.end < 0 || d.gone || since >= d.began && !(everywhere && offset < d.end) {
 			continue
 		}
 		drained = true
@@ -91,7 +94,7 @@ func (c *Checker) judgeDrained(p *part, offset int64, s *slot, since int64) (dra
 // judgeDumped asks the dumped replicas for a value that had to be there before. It says whether there was a dump.
 func (c *Checker) judgeDumped(p *part, offset int64, s *slot, since int64) (dumped bool) {
 	for _, l := range p.logs {
-		if since >= l.began {
+		if since >= l.began || l.gone {
 			return false
 		}
 	}

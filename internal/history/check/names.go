@@ -9,8 +9,9 @@ const never = math.MaxInt64
 type topic struct {
 	id      string
 	relaxed bool // acknowledged records may be lost in all of it
-	deleted bool // its deletion began
-	parts   map[int32]*part
+	// deletions are those that have begun, and not failed: what is seen from then on may be what is left.
+	deletions int
+	parts     map[int32]*part
 }
 
 // part is what is known of one partition.
@@ -41,6 +42,9 @@ type part struct {
 	begun []int64
 	stuck int64
 }
+
+// gone says that the topic is being deleted, or was, or may have been.
+func (t *topic) gone() bool { return t.deletions > 0 }
 
 // firm says that nothing acknowledged may be lost here.
 func (p *part) firm() bool { return !p.relaxed && !p.topic.relaxed }

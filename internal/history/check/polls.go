@@ -11,6 +11,7 @@ import (
 type session struct {
 	first int64 // offset from which it has everything
 	next  int64 // last offset read + 1; where it has to begin before that
+	whole int64 // as next, of what was read before the topic began to be deleted
 	// moved is when its position was set, 0 where it never was: until its first records come it holds no older answer.
 	moved int64
 	began bool // records have come
@@ -100,7 +101,7 @@ func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
 			a.Detail = fmt.Sprintf("offset %d was returned to a consumer whose next offset is %d", r.Offset, s.next)
 			a.Evidence = c.both(s.last, by)
 		})
-	case r.Offset > s.next:
+	case r.Offset > s.next && !p.topic.gone():
 		p.gaps = append(p.gaps, gap{from: s.next, to: r.Offset, kind: skip, before: s.last, by: by})
 	}
 	if !s.began {
@@ -110,7 +111,9 @@ func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
 		}
 	}
 	s.began = true
-	s.next, s.last = r.Offset+1, by
+	if s.next, s.last = r.Offset+1, by; !p.topic.gone() {
+		s.whole = s.next
+	}
 	c.groups.processed(by.client, p.index, s.next, by)
 }
 
@@ -146,9 +149,9 @@ func (c *Checker) leave(client, part int32) {
 	if s == nil {
 		return
 	}
-	if s.began && s.first < s.next {
+	if s.began && s.first < s.whole {
 		p := c.parts[part]
-		p.covered = append(p.covered, span{s.first, s.next - 1})
+		p.covered = append(p.covered, span{s.first, s.whole - 1})
 	}
 	delete(c.sessions[client], part)
 }

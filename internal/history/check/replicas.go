@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ type replicaLog struct {
 	epoch      int32 // of the last record
 	began      int64 // time from which it shows the log: what came later need not be in it
 	by         origin
+	gone       bool // its topic was being deleted
 }
 
 // maxLogs bounds the replicas of a partition, by the bits of slot.logs.
@@ -64,7 +66,7 @@ func (c *Checker) dumped(client int32, op *operation, e *history.Event) error {
 		if r.Offset < l.end {
 			return errLogOrder
 		}
-		l.end, l.by = r.Offset, by
+		l.end, l.by, l.gone = r.Offset, by, l.gone || p.topic.gone()
 		if r.Value == "" {
 			continue
 		}
@@ -100,7 +102,7 @@ func (c *Checker) inLog(p *part, l *replicaLog, r *history.Record, by origin) {
 }
 
 // judgeLogs holds the replicas of a partition to each other, the leader epochs to their order, and reads to what every replica has.
-func (c *Checker) judgeLogs(p *part) {
+func (c *Checker) judgeLogs(p *part, floors []floor) {
 	before := int64(-1)
 	epoch := int32(history.Unknown)
 	var lastRead *slot
@@ -122,8 +124,19 @@ func (c *Checker) judgeLogs(p *part) {
 		before, epoch = offset, s.epoch
 		return true
 	})
+	slices.SortStableFunc(p.logs, func(a, b *replicaLog) int { return cmp.Compare(a.began, b.began) })
+	answered := rising{floors: told(floors)}
 	for _, l := range p.logs {
+		if l.gone {
+			continue
+		}
 		c.checked[BeyondReplica]++
+		if f := answered.before(l.began); f.end > l.end && (lastRead == nil || lastOffset < l.end) {
+			c.found(BeyondReplica, p, f.end, func(a *Anomaly) {
+				a.Detail = fmt.Sprintf("%s, and the replica of broker %d ends at %d", c.said(p, f), l.broker, l.end)
+				a.Evidence = append(c.evidenceOf(p, f), c.evidence(l.by))
+			})
+		}
 		if lastRead != nil && lastOffset >= l.end {
 			c.found(BeyondReplica, p, lastOffset, func(a *Anomaly) {
 				a.Value = c.text(lastRead.value)
@@ -172,12 +185,12 @@ func (p *part) nextReadable(from int64) int64 {
 func (c *Checker) judgeHoles(p *part, offset int64, s *slot) {
 	since := int64(-never) // what is in a log was there before
 	if s.logs == 0 {
-		if since = c.lasting(p, offset, s); offset < p.lowest || p.topic.deleted {
+		if since = c.lasting(p, offset, s); offset < p.lowest {
 			return
 		}
 	}
 	for _, l := range p.logs {
-		if offset < l.start || offset >= l.end || since >= l.began {
+		if offset < l.start || offset >= l.end || since >= l.began || l.gone && s.logs == 0 {
 			continue
 		}
 		c.checked[ReplicaHole]++

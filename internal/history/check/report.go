@@ -87,7 +87,7 @@ func (c *Checker) Report() *Report {
 		floors := c.floorsOf(p)
 		c.judgeRealTime(p, floors)
 		c.judgeLatest(p, floors)
-		c.judgeLogs(p)
+		c.judgeLogs(p, floors)
 		p.slots.each(0, never, func(int64, *slot) bool { c.checked[InconsistentOffsets]++; return true })
 	}
 	c.judgeGroups()
