@@ -10,7 +10,10 @@ import (
 )
 
 // window is how many events of a file may be held to put them in the order of their times: recorders with several goroutines write almost in order.
-const window = 256
+const window = 1024
+
+// errLate refuses a line that comes behind what was judged by then.
+var errLate = fmt.Errorf("it is out of order: lines may be in the order of their times but for %d; sort the file by t, or give each client a file of its own", window)
 
 // Source is one file of a history.
 type Source struct {
@@ -22,7 +25,7 @@ type Source struct {
 func NewSource(name string, in io.Reader) Source { return Source{name, history.NewReader(name, in)} }
 
 // Merge gives all events of some files to a checker, by time, as well as a window of lines in each file allows. Events of one client in one file stay in their order.
-// It stops at the first error: a line that is none, or an event that a recorder must not write, with its file and line.
+// It stops at the first error: a line that is none, one that comes too late, or an event that a recorder must not write, with its file and line.
 func (c *Checker) Merge(sources []Source) error {
 	m := &merge{checker: c}
 	for i := range sources {
@@ -37,7 +40,12 @@ func (c *Checker) Merge(sources []Source) error {
 	}
 	for m.Len() > 0 {
 		next := heap.Pop(m).(*queued)
-		if err := c.Add(&next.event); err != nil {
+		err := errLate
+		if next.key >= m.judged {
+			err = c.Add(&next.event)
+		}
+		m.judged = next.key
+		if err != nil {
 			return &history.LineError{File: m.files[next.file].Name, Line: next.line, Err: err}
 		}
 		m.free = append(m.free, next)
@@ -54,6 +62,7 @@ type merge struct {
 	files   []mergeFile
 	waiting []*queued
 	free    []*queued
+	judged  int64 // key of the event before
 }
 
 type mergeFile struct {

@@ -58,6 +58,25 @@ func late(events []history.Event, random *rand.Rand) []history.Event {
 	return out
 }
 
+// TestAFileOutOfOrderIsRefused: files that were put one behind the other would be judged wrongly.
+func TestAFileOutOfOrderIsRefused(t *testing.T) {
+	event := func(client string, time int) string {
+		return string((&history.Event{Time: int64(time), Client: client, Op: int64(time), Type: history.OK, Kind: history.Join, Group: "g", Member: client, Generation: 1}).AppendJSON(nil))
+	}
+	var first, second strings.Builder
+	for i := range 2 * window {
+		first.WriteString(event("a", i+1))
+		second.WriteString(event("b", i+1))
+	}
+	err := New(Options{}).Merge([]Source{NewSource("cat", strings.NewReader(first.String()+second.String()))})
+	if want := fmt.Sprintf("cat:%d: it is out of order", 2*window+1); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("one behind the other: %v, want %s", err, want)
+	}
+	if err := New(Options{}).Merge([]Source{NewSource("a", strings.NewReader(first.String())), NewSource("b", strings.NewReader(second.String()))}); err != nil {
+		t.Errorf("two files: %v", err)
+	}
+}
+
 // TestEqualTimesKeepTheOrderOfAFile: an operation that takes no time is begun before it ends.
 func TestEqualTimesKeepTheOrderOfAFile(t *testing.T) {
 	var file strings.Builder
