@@ -163,7 +163,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("broker: recover local logs: %w", err)
 	}
-	b.log.Info("local logs recovered", slog.Int("opened", report.Opened), slog.Int("unclean", report.Unclean), slog.Int("damaged", len(report.Damaged)),
+	b.log.Info("local logs recovered", slog.Int("opened", report.Opened), slog.Int("unclean", report.Unclean), slog.Int("damaged", len(report.Damaged)), slog.Int("failed", len(report.Failed)),
 		slog.Int("doubtful", len(report.Doubtful)), slog.Int("missing", len(report.Missing)))
 	b.wg.Go(func() { b.follow(b.ctx) })
 	b.wg.Go(func() { b.outputs.run(b.ctx) })
@@ -180,6 +180,9 @@ func (b *Broker) Start(ctx context.Context) error {
 		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker {
 			return registration(cluster.NoBrokerEpoch, nil, stillOffline(damaged, b.partitions.Leader))
 		}})
+	for _, tp := range report.Failed {
+		session.ReportOffline(tp)
+	}
 	first := registration(b.options.PreviousEpoch, b.options.PreviousStarts, damaged)
 	first.Logs, first.LogsTold = report.Logs, true
 	epoch, err := session.Register(ctx, first)

@@ -206,8 +206,11 @@ type Clock interface {
 // LoadReport is what Manager.Load found on disk: the part of a broker's registration that concerns its logs.
 type LoadReport struct {
 	Opened int
-	// Damaged replicas need repair and stay offline: recovery found corruption, or the log could not be opened.
+	// Damaged replicas need repair and stay offline: recovery found corruption, or could make nothing of what is there.
 	Damaged []cluster.TopicPartition
+	// Failed replicas are offline because the disk gave an error, or was full. Nothing says that they lack anything, and the next start may open them: to the
+	// controller they are as one whose log fails while it is open, so that the only complete one keeps its place.
+	Failed []cluster.TopicPartition
 	// Doubtful replicas are open, and may lack records that were acknowledged: recovery cut an end off them that does not look like a torn write, or they were
 	// written under a relaxed flush policy and not closed in order. They are not complete until a leader has filled them up, and are reported by every start until Registered.
 	Doubtful []cluster.TopicPartition

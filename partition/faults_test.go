@@ -395,7 +395,7 @@ func TestCase11_AStartThatCannotRebuildProducersReportsIt(t *testing.T) {
 	disk.Add(vfs.Rule{Op: vfs.OpRead, Glob: "*.log", Err: syscall.EIO})
 	k.fs, k.options.FS = disk, disk
 	report := k.start()
-	if !slices.Equal(report.Damaged, []cluster.TopicPartition{testTP}) || report.Opened != 0 || len(report.Logs) != 0 {
+	if !slices.Equal(report.Failed, []cluster.TopicPartition{testTP}) || len(report.Damaged) != 0 || report.Opened != 0 || len(report.Logs) != 0 {
 		t.Errorf("load report %+v", report)
 	}
 	k.elect(1)

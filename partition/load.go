@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/internal/planted"
@@ -233,9 +234,20 @@ func (m *Manager) adopt(o *opening) *Runner {
 	return r
 }
 
+// FromDisk reports whether an Open failed by an answer of the disk, and not by what it had read: nothing is known to be wrong with the log. A file that is not there
+// is missing.
+func FromDisk(err error) bool {
+	var answer syscall.Errno
+	return errors.As(err, &answer) && !errors.Is(err, fs.ErrNotExist)
+}
+
 // add counts one log.
 func (r *LoadReport) add(o opening) {
-	if o.err != nil {
+	switch {
+	case FromDisk(o.err):
+		r.Failed = append(r.Failed, o.tp)
+		return
+	case o.err != nil:
 		r.Damaged = append(r.Damaged, o.tp)
 		return
 	}

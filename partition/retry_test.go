@@ -113,7 +113,7 @@ func TestCase13_ALogThatHadNoRoomToRecoverIsOpenedLater(t *testing.T) {
 	k.abandon()
 	fill(disk)
 	report := k.start()
-	if len(report.Damaged) != 1 || report.Opened != 0 {
+	if len(report.Failed) != 1 || len(report.Damaged) != 0 || report.Opened != 0 {
 		t.Fatalf("load report %+v", report)
 	}
 	k.elect(2)

@@ -63,8 +63,8 @@ type broker struct {
 	opener  *partition.Opener
 	planner *partition.Planner
 	parts   []*replica // in key order
-	// damaged have no replica that works, lost no directory; suspect is what the registration reports.
-	damaged, lost, suspect []cluster.TopicPartition
+	// damaged have no replica that works, lost no directory; suspect is what the registration reports, rotten those of damaged that it has to report again.
+	damaged, lost, suspect, rotten []cluster.TopicPartition
 	// noRoom are those that could not be opened because the disk was full. They are tried again.
 	noRoom []cluster.TopicPartition
 	// reconciling says that a plan is being carried out; handled is the index up to which the broker acts on the metadata.
@@ -129,7 +129,7 @@ func (b *broker) start() {
 	b.up, b.life = true, b.life+1
 	b.paused, b.applies, b.heard = 0, 0, nil
 	b.epoch, b.lease, b.draining, b.failed, b.slowDisk = cluster.NoBrokerEpoch, 0, false, false, false
-	b.parts, b.in, b.out, b.offline, b.damaged, b.lost, b.suspect = nil, nil, nil, nil, nil, nil, nil
+	b.parts, b.in, b.out, b.offline, b.damaged, b.lost, b.suspect, b.rotten = nil, nil, nil, nil, nil, nil, nil, nil
 	b.noRoom, b.online, b.planned = nil, nil, nil
 	b.reconciling, b.handled, b.promises = false, 0, nil
 	b.early = &partition.EarlyRefusals{}
@@ -179,7 +179,7 @@ func (b *broker) register() {
 	}
 	if b.epoch != cluster.NoBrokerEpoch {
 		// This life goes on: there was no stop that a marker could speak of, and what has been copied since is complete.
-		cmd.PreviousEpoch, cmd.PreviousStarts, cmd.Damaged = cluster.NoBrokerEpoch, nil, slices.Concat(b.damaged, b.lost, b.noRoom)
+		cmd.PreviousEpoch, cmd.PreviousStarts, cmd.Damaged = cluster.NoBrokerEpoch, nil, slices.Concat(b.rotten, b.lost)
 		cmd.Logs, cmd.LogsTold = nil, false
 	}
 	b.w.net.send(b.node(), controllerNode, func() {
@@ -218,6 +218,9 @@ func (b *broker) registered(attempt int, epoch cluster.BrokerEpoch) {
 		return
 	}
 	b.epoch, b.unsettled = epoch, b.failed
+	for _, tp := range slices.Concat(b.damaged, b.noRoom) {
+		b.reportOffline(tp)
+	}
 	if b.w.isSpoilt(b) {
 		b.w.spoilt.back = true
 	}

@@ -40,8 +40,9 @@ func (b *broker) recoverAll() {
 		s, err := b.opener.Open(f.Partition, f.Identity)
 		r := b.adopt(f.Partition, s, err)
 		if r == nil {
-			b.broken(f.Partition, err)
-			b.suspect = append(b.suspect, f.Partition)
+			if b.broken(f.Partition, err); !partition.FromDisk(err) {
+				b.suspect, b.rotten = append(b.suspect, f.Partition), append(b.rotten, f.Partition)
+			}
 			continue
 		}
 		if r.Report.Doubtful {
@@ -232,7 +233,7 @@ func (b *broker) park(tp cluster.TopicPartition) {
 
 // dropped forgets a replica that is not here any more, nil for one that was never opened, as Manager.drop does.
 func (b *broker) dropped(tp cluster.TopicPartition, r *replica) {
-	b.damaged, b.noRoom = without(b.damaged, tp), without(b.noRoom, tp)
+	b.damaged, b.rotten, b.noRoom = without(b.damaged, tp), without(b.rotten, tp), without(b.noRoom, tp)
 	if r == nil || r.at.Role == partition.RoleOffline {
 		b.Online(tp)
 	}
