@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,8 @@ type headRot struct {
 	batches []rotBatch // all that the log has; those below its start may stay
 	views   []*View    // the last is the log's own
 	epoch   record.LeaderEpoch
-	rotten  int // index of the batch with the flipped bit, -1 for none
+	rotten  int    // index of the batch with the flipped bit, -1 for none
+	rotted  string // which bit it is
 }
 
 // rotBatch is one batch as it was appended.
@@ -205,7 +207,9 @@ func (r *headRot) flip() bool {
 	fs := r.log.fs.(interface {
 		Flip(path string, at int64, mask byte) error
 	})
-	check(r.t, fs.Flip(filepath.Clean(b.path), b.position+at, 1<<r.rng.IntN(8)))
+	bit := r.rng.IntN(8)
+	r.rotted = fmt.Sprintf("byte %d, bit %d of the batch at %d in a log that begins at %d", at, bit, b.base, r.log.Start())
+	check(r.t, fs.Flip(filepath.Clean(b.path), b.position+at, 1<<bit))
 	return true
 }
 
@@ -275,7 +279,7 @@ func (r *headRot) judge(s Slice, from record.Offset, max int, limit record.Offse
 	last := first
 	for ; ; last++ {
 		if last == r.rotten {
-			t.Errorf("read from %d, %d bytes at most, below %d: hands out what has rotted at %d", from, max, limit, r.batches[last].base)
+			t.Errorf("read from %d, %d bytes at most, below %d: hands out what has rotted: %s", from, max, limit, r.rotted)
 			return
 		}
 		if want = append(want, r.batches[last].bytes...); len(want) >= s.Len() || last+1 == len(r.batches) {

@@ -101,6 +101,9 @@ func (s *segment) check(w *walker, fit chain, from, to int64) error {
 			return err
 		}
 	}
+	if w.position > to {
+		return w.damage(fmt.Sprintf("batch ends at byte %d, by the index another one begins at %d", w.position, to))
+	}
 	if to < s.size && (!readBack || w.atHand()) { // the last one leaves room for what follows
 		if _, _, err := w.next(); err != nil {
 			return err

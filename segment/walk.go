@@ -87,7 +87,8 @@ func (c *chain) refuse(base, next record.Offset, epoch record.LeaderEpoch) strin
 	if planted.On(planted.LeaderEpochUnchecked) {
 		return ""
 	}
-	if want, newest := c.epochs.at(base); want != record.NoEpoch && epoch != want && !(newest && base >= c.settled && epoch > want) {
+	// Of a batch in whose middle the log begins, the history knows the end.
+	if want, newest := c.epochs.at(next - 1); want != record.NoEpoch && epoch != want && !(newest && base >= c.settled && epoch > want) {
 		return fmt.Sprintf("batch of leader epoch %d where the history has %d", epoch, want)
 	}
 	return ""
@@ -161,6 +162,8 @@ func (w *walker) next() (head, int64, error) {
 		return head{}, position, w.damage(err.Error())
 	case position+h.size > w.limit:
 		return head{}, position, w.damage(fmt.Sprintf("batch of %d bytes is cut off at %d", h.size, w.limit))
+	case position+h.size == w.limit && h.next != w.chain.end:
+		return head{}, position, w.damage(fmt.Sprintf("last batch ends at offset %d, its segment at %d", h.next, w.chain.end)) // nothing follows that would not fit to a wrong length
 	}
 	if reason := w.chain.refuse(h.base, h.next, h.epoch); reason != "" {
 		return head{}, position, w.damage(reason)
