@@ -110,6 +110,9 @@ func (c *chain) note(next record.Offset, epoch record.LeaderEpoch) {
 // windowBytes is how much a walk reads at once: many small batches, or one large one's header.
 const windowBytes = 8 << 10
 
+// aloneBytes is how far apart batches are whose headers are read one by one: what lies between would cost more than another read.
+const aloneBytes = windowBytes
+
 var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
 
 // walker steps over the headers of the batches in [position, limit) of a file.
@@ -121,16 +124,16 @@ type walker struct {
 	stride   int64 // size of the batch before, 0 for none
 	chain    chain
 
-	window *[windowBytes]byte
-	start  int64 // of what the window holds
+	narrow *[windowBytes]byte
+	window []byte // narrow, or a wider one for a while
+	start  int64  // of what the window holds
 	filled int
 }
 
 // walk begins at a position of a segment, which is that of a batch.
 func (s *segment) walk(r io.ReaderAt, from int64) *walker {
-	return &walker{
-		r: r, path: s.file.path, position: from, limit: s.size, chain: s.chain(from), window: windows.Get().(*[windowBytes]byte),
-	}
+	narrow := windows.Get().(*[windowBytes]byte)
+	return &walker{r: r, path: s.file.path, position: from, limit: s.size, chain: s.chain(from), narrow: narrow, window: narrow[:]}
 }
 
 // walkFrom begins at an index entry.
@@ -141,8 +144,8 @@ func (s *segment) walkFrom(r io.ReaderAt, e offsetEntry, epochs epochHistory) *w
 }
 
 func (w *walker) close() {
-	windows.Put(w.window)
-	w.window = nil
+	windows.Put(w.narrow)
+	w.narrow, w.window = nil, nil
 }
 
 // next returns the header of the next batch and its position, or io.EOF at the limit. A *DamageError says that the bytes are not a
@@ -184,17 +187,26 @@ func (w *walker) header() ([]byte, error) {
 	want := min(int64(record.HeaderSize), w.limit-w.position)
 	at := w.position - w.start
 	if at < 0 || at+want > int64(w.filled) {
-		ahead := int64(windowBytes)
-		if w.stride >= windowBytes {
-			ahead = record.HeaderSize // the batch after this one is as far away, probably
-		}
-		n, err := readAt(w.r, w.window[:min(ahead, w.limit-w.position)], w.position)
+		n, err := readAt(w.r, w.window[:min(w.ahead(), w.limit-w.position)], w.position)
 		if err != nil {
 			return nil, err
 		}
 		w.start, w.filled, at = w.position, n, 0
 	}
 	return w.window[at : at+want], nil
+}
+
+// ahead is how much to read at a position that the window does not hold, by how far apart the batches are: a window that was used to its end gives way to one of twice
+// the size.
+func (w *walker) ahead() int64 {
+	switch over := w.position - w.start - int64(w.filled); {
+	case w.stride >= aloneBytes:
+		return record.HeaderSize // the batch after this one is as far away, probably
+	case w.filled >= windowBytes && over > -record.HeaderSize && over < aloneBytes:
+		return min(2*int64(w.filled), int64(len(w.window)))
+	default:
+		return windowBytes
+	}
 }
 
 func (w *walker) damage(reason string) *DamageError {
