@@ -17,7 +17,7 @@ var wideWindows = sync.Pool{New: func() any { return new([wideBytes]byte) }}
 // strides walks on to a position where a batch ends, or past it where the lengths say otherwise. It believes and refuses what next does, and is for long ranges: of a batch that
 // continues the one before, under the same epoch, it looks at the fields that no checksum covers and at how many offsets it takes, and leaves all others to next.
 func (w *walker) strides(to int64) error {
-	if to-w.position > windowBytes {
+	if to-w.position > windowBytes && w.stride < aloneBytes {
 		wide := wideWindows.Get().(*[wideBytes]byte)
 		defer wideWindows.Put(wide)
 		defer func(narrow []byte) { w.window, w.filled = narrow, 0 }(w.window)
