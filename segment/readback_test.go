@@ -10,14 +10,14 @@ import (
 	"github.com/moldau-log/moldau/record"
 )
 
-// rotten appends so many batches of a size, two of an older epoch first, and changes one bit of one of them in the file, at a byte of its header.
+// rotten appends so many batches of a size, two of an older epoch first that is one bit away from the newer one, and changes one bit of one of them in the file, at a byte of its header.
 func rotten(t *testing.T, batches, size, which int, at int64, bit byte) *Log {
 	t.Helper()
 	fs := newTestFS(t)
 	l, _ := mustOpen(t, fs, DefaultConfig())
 	t.Cleanup(l.Abandon)
 	position := int64(0)
-	for i, b := range append(add(t, l, 2, 2, size, 3), add(t, l, batches-2, 2, size, 6)...) {
+	for i, b := range append(add(t, l, 2, 2, size, 4), add(t, l, batches-2, 2, size, 6)...) {
 		if i < which {
 			position += int64(len(b))
 		}
@@ -126,14 +126,21 @@ func TestCase63_ALengthThatReachesToTheEndOfTheFile(t *testing.T) {
 	}
 }
 
-// What is read may end, by the index, where a batch within it does not by its length.
+// What is read may end, by the index, where a batch within it does not by its length: that one reaches to the end of the file, or to a batch that could follow it in a log with gaps.
 func TestCase63_ALengthThatReachesBeyondWhatIsRead(t *testing.T) {
-	l, fs := squared(t, 64) // the index knows the batch at 33; the length ends with the file
-	check(t, fs.Flip(filepath.Join(testDir, fileName(0, logSuffix)), 31*128+10, 16))
-	for _, max := range []int{33*128 + 1, 34 * 128} {
-		s, err := l.View().Read(0, max, l.End())
-		if !errors.Is(err, ErrDamaged) {
-			t.Errorf("%d bytes at most: goes to %d, %v", max, s.Next(), err)
+	for _, batches := range []int{64, 80} {
+		l, fs := squared(t, batches) // the index knows the batch at 33
+		if batches > 64 {
+			_, err := l.AppendReplicated(5000, makeBatch(t, batchSpec{base: l.End() + 5, epoch: 1}))
+			check(t, err)
+		}
+		check(t, fs.Flip(filepath.Join(testDir, fileName(0, logSuffix)), 31*128+10, 16)) // it ends where the batch at 64 begins
+		for _, max := range []int{33*128 + 1, 34 * 128} {
+			s, err := l.View().Read(0, max, l.End())
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("%d batches, %d bytes at most: goes to %d, %v", batches, max, s.Next(), err)
+			}
+			s.Release()
 		}
 	}
 }
