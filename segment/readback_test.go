@@ -6,17 +6,18 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/moldau-log/moldau/internal/vfs"
 	"github.com/moldau-log/moldau/record"
 )
 
-// rotten appends so many batches of a size, two of an older epoch first, and changes one bit of one of them in the file, at a byte of its header.
+// rotten appends so many batches of a size, two of an older epoch first that is one bit away from the newer one, and changes one bit of one of them in the file, at a byte of its header.
 func rotten(t *testing.T, batches, size, which int, at int64, bit byte) *Log {
 	t.Helper()
 	fs := newTestFS(t)
 	l, _ := mustOpen(t, fs, DefaultConfig())
 	t.Cleanup(l.Abandon)
 	position := int64(0)
-	for i, b := range append(add(t, l, 2, 2, size, 3), add(t, l, batches-2, 2, size, 6)...) {
+	for i, b := range append(add(t, l, 2, 2, size, 4), add(t, l, batches-2, 2, size, 6)...) {
 		if i < which {
 			position += int64(len(b))
 		}
@@ -87,5 +88,83 @@ func TestCase63_AHeadThatRotsAfterTheFirstRead(t *testing.T) {
 	check(t, fs.Flip(filepath.Join(testDir, fileName(0, logSuffix)), int64(len(batches[0]))+7, 4))
 	if s, err := l.View().Read(0, 1<<20, l.End()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("%d bytes, %v", s.Len(), err)
+	}
+}
+
+// squared makes a log of so many batches of one record and 128 bytes each, so that a bit of a length that flips makes a batch end where another one does.
+func squared(t *testing.T, batches int) (*Log, *vfs.Mem) {
+	t.Helper()
+	fs := newTestFS(t)
+	l, _ := mustOpen(t, fs, DefaultConfig())
+	t.Cleanup(l.Abandon)
+	for range batches {
+		b := makeBatch(t, batchSpec{base: l.End(), epoch: 1, count: 1, size: 57, ts: 1000})
+		if len(b) != 128 {
+			t.Fatalf("a batch has %d bytes", len(b))
+		}
+		_, err := l.Append(5000, b)
+		check(t, err)
+	}
+	return l, fs
+}
+
+// A length that rots so that its batch ends with the last one of the file leaves no batch behind it that would not fit.
+func TestCase63_ALengthThatReachesToTheEndOfTheFile(t *testing.T) {
+	for _, max := range []int{1, 256, 1 << 20} {
+		l, fs := squared(t, 4)
+		check(t, fs.Flip(filepath.Join(testDir, fileName(0, logSuffix)), 2*128+11, 128))
+		for from := range l.End() {
+			if s, err := l.View().Read(from, max, l.End()); err != nil {
+				findsAgain(t, l, err)
+			} else if s.Next() > 2 {
+				t.Errorf("read from %d, %d bytes at most: goes to %d", from, max, s.Next())
+			}
+		}
+		if err := l.TruncateTo(3); !errors.Is(err, ErrDamaged) {
+			t.Errorf("cut in the middle of the batch: %v, the log ends at %d", err, l.End())
+		}
+	}
+}
+
+// What is read may end, by the index, where a batch within it does not by its length: that one reaches to the end of the file, or to a batch that could follow it in a log with gaps.
+func TestCase63_ALengthThatReachesBeyondWhatIsRead(t *testing.T) {
+	for _, batches := range []int{64, 80} {
+		l, fs := squared(t, batches) // the index knows the batch at 33
+		if batches > 64 {
+			_, err := l.AppendReplicated(5000, makeBatch(t, batchSpec{base: l.End() + 5, epoch: 1}))
+			check(t, err)
+		}
+		check(t, fs.Flip(filepath.Join(testDir, fileName(0, logSuffix)), 31*128+10, 16)) // it ends where the batch at 64 begins
+		for _, max := range []int{33*128 + 1, 34 * 128} {
+			s, err := l.View().Read(0, max, l.End())
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("%d batches, %d bytes at most: goes to %d, %v", batches, max, s.Next(), err)
+			}
+			s.Release()
+		}
+	}
+}
+
+// The log may begin in the middle of a batch, and its history of epochs there with it. The batch is handed out all the same, and its epoch is that of the history.
+func TestCase63_AnEpochThatRotsWhereTheLogBegins(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		for _, bit := range []byte{0, 1, 2, 4} { // epoch 3 stays, or becomes 2, 1 and 7
+			fs := newTestFS(t)
+			l, _ := mustOpen(t, fs, DefaultConfig())
+			add(t, l, 1, 2, 100, 3)
+			add(t, l, 2, 2, 100, 9)
+			check(t, l.MoveStart(1))
+			if closed {
+				check(t, l.Close())
+				l, _ = mustOpen(t, fs, DefaultConfig())
+			}
+			check(t, fs.Flip(filepath.Join(testDir, fileName(0, logSuffix)), 15, bit))
+			s, err := l.View().Read(1, 1, l.End())
+			if bit == 0 && (err != nil || s.Next() != 2) || bit > 0 && !errors.Is(err, ErrDamaged) {
+				t.Errorf("closed %v, bit %d: read to %d, %v", closed, bit, s.Next(), err)
+			}
+			s.Release()
+			l.Abandon()
+		}
 	}
 }

@@ -93,13 +93,19 @@ func (s *segment) check(w *walker, fit chain, from, to int64) error {
 	if planted.On(planted.ReadUnchecked) {
 		return nil
 	}
-	for w.position < to {
-		if readBack && !w.atHand() {
+	for readBack && w.position < to {
+		if !w.atHand() {
 			return nil
 		}
 		if _, _, err := w.next(); err != nil {
 			return err
 		}
+	}
+	if err := w.strides(to); err != nil {
+		return err
+	}
+	if w.position > to {
+		return w.damage(fmt.Sprintf("batch ends at byte %d, by the index another one begins at %d", w.position, to))
 	}
 	if to < s.size && (!readBack || w.atHand()) { // the last one leaves room for what follows
 		if _, _, err := w.next(); err != nil {

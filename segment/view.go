@@ -87,10 +87,11 @@ func (v *View) read(from record.Offset, max int, limit record.Offset, again bool
 	return Slice{file: s.file, handle: h, position: position, length: int(length), next: next}, nil
 }
 
-// IsDamaged looks again at where a read has found damage: at the batch that holds an offset, and at the one before, which says where that begins.
+// IsDamaged looks again at where a read has found damage: at the batch that holds an offset, and at the one before, which says where that begins. Below the
+// log start nobody reads, but a read of what is there may have to come past it.
 func (v *View) IsDamaged(at record.Offset) bool {
 	for _, from := range []record.Offset{at, at - 1} {
-		if from < v.start || from >= v.End() {
+		if from = max(from, v.start); from >= v.End() {
 			continue
 		}
 		s, err := v.ReadAgain(from, 1, v.End())

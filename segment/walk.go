@@ -87,7 +87,8 @@ func (c *chain) refuse(base, next record.Offset, epoch record.LeaderEpoch) strin
 	if planted.On(planted.LeaderEpochUnchecked) {
 		return ""
 	}
-	if want, newest := c.epochs.at(base); want != record.NoEpoch && epoch != want && !(newest && base >= c.settled && epoch > want) {
+	// Of a batch in whose middle the log begins, the history knows the end.
+	if want, newest := c.epochs.at(next - 1); want != record.NoEpoch && epoch != want && !(newest && base >= c.settled && epoch > want) {
 		return fmt.Sprintf("batch of leader epoch %d where the history has %d", epoch, want)
 	}
 	return ""
@@ -109,6 +110,9 @@ func (c *chain) note(next record.Offset, epoch record.LeaderEpoch) {
 // windowBytes is how much a walk reads at once: many small batches, or one large one's header.
 const windowBytes = 8 << 10
 
+// aloneBytes is how far apart batches are whose headers are read one by one: what lies between would cost more than another read.
+const aloneBytes = windowBytes
+
 var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
 
 // walker steps over the headers of the batches in [position, limit) of a file.
@@ -120,16 +124,16 @@ type walker struct {
 	stride   int64 // size of the batch before, 0 for none
 	chain    chain
 
-	window *[windowBytes]byte
-	start  int64 // of what the window holds
+	narrow *[windowBytes]byte
+	window []byte // narrow, or a wider one for a while
+	start  int64  // of what the window holds
 	filled int
 }
 
 // walk begins at a position of a segment, which is that of a batch.
 func (s *segment) walk(r io.ReaderAt, from int64) *walker {
-	return &walker{
-		r: r, path: s.file.path, position: from, limit: s.size, chain: s.chain(from), window: windows.Get().(*[windowBytes]byte),
-	}
+	narrow := windows.Get().(*[windowBytes]byte)
+	return &walker{r: r, path: s.file.path, position: from, limit: s.size, chain: s.chain(from), narrow: narrow, window: narrow[:]}
 }
 
 // walkFrom begins at an index entry.
@@ -140,8 +144,8 @@ func (s *segment) walkFrom(r io.ReaderAt, e offsetEntry, epochs epochHistory) *w
 }
 
 func (w *walker) close() {
-	windows.Put(w.window)
-	w.window = nil
+	windows.Put(w.narrow)
+	w.narrow, w.window = nil, nil
 }
 
 // next returns the header of the next batch and its position, or io.EOF at the limit. A *DamageError says that the bytes are not a
@@ -161,6 +165,8 @@ func (w *walker) next() (head, int64, error) {
 		return head{}, position, w.damage(err.Error())
 	case position+h.size > w.limit:
 		return head{}, position, w.damage(fmt.Sprintf("batch of %d bytes is cut off at %d", h.size, w.limit))
+	case position+h.size == w.limit && h.next != w.chain.end:
+		return head{}, position, w.damage(fmt.Sprintf("last batch ends at offset %d, its segment at %d", h.next, w.chain.end)) // nothing follows that would not fit to a wrong length
 	}
 	if reason := w.chain.refuse(h.base, h.next, h.epoch); reason != "" {
 		return head{}, position, w.damage(reason)
@@ -181,17 +187,26 @@ func (w *walker) header() ([]byte, error) {
 	want := min(int64(record.HeaderSize), w.limit-w.position)
 	at := w.position - w.start
 	if at < 0 || at+want > int64(w.filled) {
-		ahead := int64(windowBytes)
-		if w.stride >= windowBytes {
-			ahead = record.HeaderSize // the batch after this one is as far away, probably
-		}
-		n, err := readAt(w.r, w.window[:min(ahead, w.limit-w.position)], w.position)
+		n, err := readAt(w.r, w.window[:min(w.ahead(), w.limit-w.position)], w.position)
 		if err != nil {
 			return nil, err
 		}
 		w.start, w.filled, at = w.position, n, 0
 	}
 	return w.window[at : at+want], nil
+}
+
+// ahead is how much to read at a position that the window does not hold, by how far apart the batches are: a window that was used to its end gives way to one of twice
+// the size.
+func (w *walker) ahead() int64 {
+	switch over := w.position - w.start - int64(w.filled); {
+	case w.stride >= aloneBytes:
+		return record.HeaderSize // the batch after this one is as far away, probably
+	case w.filled >= windowBytes && over > -record.HeaderSize && over < aloneBytes:
+		return min(2*int64(w.filled), int64(len(w.window)))
+	default:
+		return windowBytes
+	}
 }
 
 func (w *walker) damage(reason string) *DamageError {
