@@ -321,6 +321,7 @@ func (b *broker) learn(image *cluster.Image) {
 func (b *broker) crash() {
 	b.w.note("crash", int64(b.id), int64(b.life))
 	b.up = false
+	b.w.check.leaves(b)
 	for _, r := range b.parts {
 		r.Abandon()
 	}
@@ -365,6 +366,7 @@ func (b *broker) shutDown() {
 		whole = whole && err == nil
 	}
 	if whole {
+		b.w.check.leaves(b)
 		b.markCleanStop()
 	}
 	b.up = false

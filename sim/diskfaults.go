@@ -230,6 +230,7 @@ func (w *World) loseEnd(b *broker) {
 			w.powerCutOfAll()
 		}
 		w.spoil(b, false)
+		w.spoilt.untold = true
 		for _, path := range newestFiles(b.disk.files(".log")) {
 			info, err := b.disk.mem.Stat(path)
 			if err != nil || info.Size == 0 {
@@ -329,7 +330,7 @@ func (w *World) putCopyBack(b *broker, copied *vfs.Mem, dir cluster.DirectoryID,
 			w.powerCutOfAll()
 		}
 		w.spoil(b, false)
-		w.spoilt.mended = true
+		w.spoilt.mended, w.spoilt.untold = true, true
 		w.cov.OldCopies++
 		w.note("old copy", int64(b.id))
 		b.disk.mem = copied
