@@ -157,9 +157,18 @@ func (w *World) deleteTopic() {
 	anew := w.chance(800)
 	w.run(&errand{what: "delete", command: func(*broker) (cluster.Command, bool) { return cluster.DeleteTopic{ID: tp.Topic}, true }, done: func() {
 		if anew {
-			w.after(w.between(0, 500*time.Millisecond), func() { w.createTopic(name) })
+			w.after(w.between(0, 500*time.Millisecond), func() { w.createAnew(name) })
 		}
 	}})
+}
+
+// createAnew creates a topic under the name of one that was deleted, as soon as nothing that is created now could count on a disk that was spoilt meanwhile.
+func (w *World) createAnew(name string) {
+	if w.fragile() {
+		w.after(w.between(50*time.Millisecond, 300*time.Millisecond), func() { w.createAnew(name) })
+		return
+	}
+	w.createTopic(name)
 }
 
 // addPartitions makes a topic grow under load (case 57).

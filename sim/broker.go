@@ -324,6 +324,7 @@ func (b *broker) learn(image *cluster.Image) {
 func (b *broker) crash() {
 	b.w.note("crash", int64(b.id), int64(b.life))
 	b.up = false
+	b.w.check.leaves(b)
 	for _, r := range b.parts {
 		r.Abandon()
 	}
@@ -368,6 +369,7 @@ func (b *broker) shutDown() {
 		whole = whole && err == nil
 	}
 	if whole {
+		b.w.check.leaves(b)
 		b.markCleanStop()
 	}
 	b.up = false

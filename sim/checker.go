@@ -18,6 +18,7 @@ type checker struct {
 	values    []value                            // by number; 0 is unused
 	leaders   map[leadership]incarnation
 	down      map[place]reached
+	left      map[place]record.Offset // what is flushed of replicas whose brokers are down
 }
 
 // ledger is what is known about one partition, and to be committed there, by offset.
@@ -82,7 +83,7 @@ type place struct {
 type reached struct{ end, flushed record.Offset }
 
 func newChecker(w *World) *checker {
-	return &checker{w: w, ledgers: map[cluster.TopicPartition]*ledger{}, values: make([]value, 1), leaders: map[leadership]incarnation{}, down: map[place]reached{}}
+	return &checker{w: w, ledgers: map[cluster.TopicPartition]*ledger{}, values: make([]value, 1), leaders: map[leadership]incarnation{}, down: map[place]reached{}, left: map[place]record.Offset{}}
 }
 
 // fail notes the first violation; the history ends with it.
@@ -156,6 +157,9 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 		c.fail("I2: %s %d at %d of %s, where %d records were ever sent", who, number, at, c.w.named(tp), len(c.values)-1)
 		return
 	}
+	if !v.placed {
+		c.inOrder(l, v, number, at, who)
+	}
 	v.placed, v.at = true, at
 	for record.Offset(len(l.slots)) <= at {
 		l.slots = append(l.slots, slot{})
@@ -171,6 +175,19 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 	case sum != 0 && s.sum != sum:
 		c.fail("I2: %s other bytes around %d at %d of %s", who, number, at, c.w.named(tp))
 	}
+}
+
+// inOrder checks that an idempotent producer's records have the order of their sequences (I3, case 68), as soon as both are known, since either may be deleted before
+// the end. Who has nothing left of a producer lets it in anew, and a loss that was accepted takes the order with it.
+func (c *checker) inOrder(l *ledger, v *value, number int64, at record.Offset, who string) {
+	p := v.producer
+	if p.pid == 0 || v.forgotten || len(l.losses) > 0 {
+		return
+	}
+	if newest := &c.values[p.newest]; newest.placed && number < p.newest && at > newest.at && newest.at >= l.start && !newest.forgotten {
+		c.fail("I3: %s %d at %d of %s, behind %d of the same producer at %d", who, number, at, c.w.named(l.tp), p.newest, newest.at)
+	}
+	p.newest = max(p.newest, number)
 }
 
 // witness is who has a batch below its watermark: as a leader or not, and up to which leader epoch it knows the partition.

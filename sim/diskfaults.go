@@ -230,6 +230,7 @@ func (w *World) loseEnd(b *broker) {
 			w.powerCutOfAll()
 		}
 		w.spoil(b, false)
+		w.spoilt.untold = true
 		for _, path := range newestFiles(b.disk.files(".log")) {
 			info, err := b.disk.mem.Stat(path)
 			if err != nil || info.Size == 0 {
@@ -311,7 +312,7 @@ func (w *World) oldCopy(b *broker) {
 	if !b.up || b.epoch == cluster.NoBrokerEpoch || b.disk.swapped != nil || w.isSpoilt(b) {
 		return // a copy of damage would bring that back
 	}
-	copied, dir := b.disk.mem.CrashClone(), b.dir
+	copied, dir := b.disk.contents(), b.dir
 	w.after(w.between(200*time.Millisecond, 3*time.Second), func() { w.putCopyBack(b, copied, dir, 8) })
 }
 
@@ -329,7 +330,7 @@ func (w *World) putCopyBack(b *broker, copied *vfs.Mem, dir cluster.DirectoryID,
 			w.powerCutOfAll()
 		}
 		w.spoil(b, false)
-		w.spoilt.mended = true
+		w.spoilt.mended, w.spoilt.untold = true, true
 		w.cov.OldCopies++
 		w.note("old copy", int64(b.id))
 		b.disk.mem = copied
@@ -409,7 +410,15 @@ func (d *disk) wipe() { d.mem = vfs.NewMem() }
 
 // keepCopy remembers the disk of a broker that has stopped in order, for oldDisk.
 func (d *disk) keepCopy(epoch cluster.BrokerEpoch) {
-	d.copy, d.copiedAt = d.mem.CrashClone(), epoch
+	d.copy, d.copiedAt = d.contents(), epoch
+}
+
+// contents is a copy of what the disk holds for sure. How much room there is belongs to the disk, not to the copy: put back, it does not make a disk full again
+// that has long had room.
+func (d *disk) contents() *vfs.Mem {
+	copied := d.mem.CrashClone()
+	copied.SetCapacity(0)
+	return copied
 }
 
 // diskFloors is how much of it has to happen.

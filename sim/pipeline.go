@@ -11,8 +11,14 @@ import (
 	"github.com/moldau-log/moldau/record"
 )
 
-// maxInFlight is how many batches an idempotent producer may have in flight, as clients have.
-const maxInFlight = 5
+const (
+	// maxInFlight is how many batches an idempotent producer may have in flight, as clients have.
+	maxInFlight = 5
+	// anewIn1000 is how often a producer that waits for nothing gives way to another one, of whom no broker knows anything yet.
+	anewIn1000 = 40
+	// openingOverrun is how many times as often the first batch of a producer finds a full inbox: what is in flight behind it must not be taken (case 68).
+	openingOverrun = 10
+)
 
 // pipeline is an idempotent producer with several batches in flight on one connection (case 68). When one of them fails it gives the connection up, and
 // sends everything that is not acknowledged again on another, in order.
@@ -22,6 +28,7 @@ type pipeline struct {
 	ops   []*operation // in the order of their sequences, from the first that is not acknowledged on
 	conn  *connection  // nil while it waits to open another
 	opens int
+	sent  int // batches so far
 }
 
 // connection is a way to a broker and back that keeps the order. What was sent on one that the client has given up may still arrive.
@@ -63,7 +70,13 @@ func (p *pipeline) next() {
 	if p.conn == nil || len(p.ops) >= p.depth {
 		return
 	}
-	op := &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: p.to.ledger().decided()}
+	if w.faults && len(p.ops) == 0 && w.chance(anewIn1000) {
+		p.over, p.conn = true, nil
+		p.l.newPipeline(p.tp).start()
+		return
+	}
+	op := &operation{count: 1 + w.rng.Int64N(maxRecordsEach), floor: p.to.ledger().acked, losses: p.to.ledger().decided(), opening: p.sent == 0}
+	p.sent++
 	op.first = w.check.newValues(&p.producer, op.count)
 	op.batch = p.encode(op, p.seq)
 	was := p.seq
@@ -121,7 +134,11 @@ func (p *pipeline) arrive(conn *connection, op *operation, deadline time.Duratio
 	deliver := func() {
 		b.produce(p.tp, append([]byte(nil), op.batch...), p.acks, b.Now()+deadline, func(res partition.ProduceResult) { p.answer(conn, op, res) })
 	}
-	if w.faults && w.chance(w.mix.overrun) {
+	overrun := w.mix.overrun
+	if op.opening {
+		overrun *= openingOverrun
+	}
+	if w.faults && w.chance(overrun) {
 		w.cov.FullInboxes++
 		room := w.between(0, 2*deadline)
 		conn.full = w.now + min(room, deadline)

@@ -32,6 +32,7 @@ func (b *broker) Sorted() []cluster.TopicPartition {
 func (b *broker) recoverAll() {
 	found, report, err := b.opener.Scan()
 	b.w.check.must(err)
+	b.w.check.returns(b)
 	b.lost, b.suspect = report.Missing, slices.Clone(report.Missing)
 	for _, tp := range b.lost {
 		b.w.check.missing(b, tp)
@@ -210,6 +211,7 @@ func (b *broker) remove(tp cluster.TopicPartition) bool {
 	b.dropped(tp, r)
 	b.found(tp)
 	delete(b.w.check.down, place{b.id, tp})
+	delete(b.w.check.left, place{b.id, tp})
 	err := b.opener.Remove(tp)
 	b.w.check.closed(b, err)
 	return err == nil

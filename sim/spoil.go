@@ -25,6 +25,8 @@ type spoiled struct {
 	live bool
 	// back says that the broker has registered since.
 	back bool
+	// untold says that nothing on the disk tells of it: the broker registers as one that has everything.
+	untold bool
 	// mended says that what was damaged has been replaced.
 	mended bool
 }
@@ -97,6 +99,12 @@ func (w *World) fragile() bool {
 
 // isSpoilt reports whether b's disk is not to be trusted.
 func (w *World) isSpoilt(b *broker) bool { return w.spoilt != nil && w.spoilt.b == b }
+
+// toldBy reports whether the metadata has heard, from the broker's present life, of whatever its disk has lost: from then on it counts on nothing that is not there.
+func (s *spoiled) toldBy(image *cluster.Image) bool {
+	b, ok := image.Broker(s.b.id)
+	return !s.untold && s.b.up && ok && b.Incarnation == s.b.incarnation()
+}
 
 // operate is a visit of the operator to the broker whose disk was spoilt: it is stopped, its logs are verified, and what is damaged is moved away, as
 // docs/operations.md says. There are visits until everything is whole.

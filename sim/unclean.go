@@ -85,6 +85,7 @@ func (w *World) takeCopies(tp cluster.TopicPartition) {
 			w.moveAway(b, []string{dir})
 		}
 		delete(w.check.down, place{id, tp})
+		delete(w.check.left, place{id, tp})
 		w.restart(b)
 	}
 	w.after(w.between(500*time.Millisecond, 4*time.Second), w.force)

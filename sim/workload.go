@@ -199,6 +199,7 @@ type producer struct {
 	losses   int           // of the partition, before it began
 	over     bool          // another one has taken its place
 	behind   time.Duration // that its timestamps lie in the past
+	newest   int64         // of its values that the checker has placed, 0 for none
 }
 
 // operation is one batch until its fate is known.
@@ -208,6 +209,7 @@ type operation struct {
 	floor        record.Offset // what was acknowledged before it was first sent lies below it, as far as that was not lost since
 	losses       int           // of the partition, until then
 	attempts     int
+	opening      bool // is the first of a pipeline
 }
 
 // bound is below where nothing lies that was acknowledged before, and was not lost since.
