@@ -136,7 +136,7 @@ func (c *checker) leads(r *replica) {
 // complete checks that the leader of the newest epoch has everything that is committed (I1).
 func (c *checker) complete(r *replica) {
 	p, ok := c.w.meta.state.Image().Partition(r.tp)
-	if !ok || p.LeaderEpoch != r.at.LeaderEpoch {
+	if !ok || p.LeaderEpoch != r.at.LeaderEpoch && !c.ledgers[r.tp].awaits(r.at.LeaderEpoch) {
 		return // it is about to learn that it does not lead any more
 	}
 	if c.w.isSpoilt(r.b) {

@@ -31,6 +31,12 @@ func (c *checker) losing(l *ledger, old, now *cluster.Partition) {
 // undecided reports whether an election was forced of which it is not known yet what it has taken.
 func (l *ledger) undecided() bool { return len(l.losses) > 0 && l.losses[len(l.losses)-1].cut < 0 }
 
+// awaits reports whether the last forced election was that of a leader epoch, and nobody has led in it or since. Who was elected then may be deposed by the time it
+// comes to lead, and commits what it has all the same.
+func (l *ledger) awaits(epoch record.LeaderEpoch) bool {
+	return l.undecided() && l.losses[len(l.losses)-1].epoch == epoch
+}
+
 // decided is how many losses there were of which it is known what they have taken.
 func (l *ledger) decided() int {
 	if i := slices.IndexFunc(l.losses, func(x loss) bool { return x.cut < 0 }); i >= 0 {
