@@ -126,7 +126,8 @@ func TestBadLinesAreRefusedByNumber(t *testing.T) {
 		`{"t":1`:                             "test:2: the line ends",
 		`[]`:                                 "not a JSON object",
 		`{"t":1,}`:                           "want a string",
-		`{"t":1.5}`:                          "want ',' or '}'",
+		`{"t":1.5}`:                          "byte 5: want a whole number",
+		`{"t":1e9}`:                          "byte 5: want a whole number",
 		`{"t":9223372036854775808}`:          "a whole number",
 		`{"t":01}`:                           "a whole number",
 		`{"client":5}`:                       "want a string",
@@ -173,7 +174,7 @@ func TestKafkasNameOfISR(t *testing.T) {
 }
 
 func TestUnknownMembersAreSkipped(t *testing.T) {
-	events, _, err := read(t, ` { "t" : 1 , "mine" : {"a":[1,-2.5e3,"x",null,true]}, "client":"\u0061", "type":"ok","kind":"join","records":[ ] } `+"\n\n")
+	events, _, err := read(t, ` { "t" : 1 , "mine" : {"a":[1,-2.5e3,"x",null,true]}, "client":"\u0061", "type":"ok","kind":"join","records":[ ] } `+"\r\n\r\n\n\r\n")
 	if err != nil || len(events) != 1 || events[0].Client != "a" || events[0].Kind != Join {
 		t.Errorf("%+v, %v", events, err)
 	}
