@@ -140,7 +140,8 @@ func TestBadLinesAreRefusedByNumber(t *testing.T) {
 		`{"t":1,"client":"a","type":"ok","kind":"admin","action":"drain-done"}`:                  `action "drain-done" of an admin operation is not one of`,
 		`{"t":1,"client":"a","type":"ok","kind":"poll","records":[{"o":1}]}`:                     "record 0: p is missing",
 		`{"t":1,"client":"a","type":"ok","kind":"admin","action":"drained","records":[{"p":0}]}`: "record 0: o is missing",
-		`{"t":1,"client":"a","type":"ok","kind":"admin"}`:                                        `action ""`,
+		`{"t":1,"client":"a","type":"invoke","kind":"admin"}`:                                    `action ""`,
+		`{"t":1,"client":"a","type":"ok","kind":"replica","broker":-1}`:                          "a whole number from 0",
 		`{"t":1,"client":"a","type":"ok","kind":"poll","action":"drained"}`:                      `action "drained" of a poll is not "drain"`,
 		`{"t":1,"client":"a","type":"ok","kind":"send","records":[{"p":-2}]}`:                    "partition -2",
 		`{"x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`:                    "nested",
@@ -161,6 +162,20 @@ func TestAnotherFileIsNotATornOne(t *testing.T) {
 	for text, want := range map[string]error{"hello": errNotJSON, "PK\x03\x04": errNotJSON, "\xef\xbb\xbf{\"t\":1}\n": errBOM, " {\"t\":": nil} {
 		if _, _, err := read(t, text); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+}
+
+// TestBroker0IsOne: where a broker has to be named, none is told from 0.
+func TestBroker0IsOne(t *testing.T) {
+	for text, want := range map[string]int32{
+		`"kind":"replica"`: Unknown, `"kind":"replica","broker":0`: 0, `"kind":"replica","broker":7`: 7,
+		`"kind":"poll","action":"drain"`: Unknown, `"kind":"poll","broker":0,"action":"drain"`: 0, `"kind":"admin","action":"drained"`: Unknown,
+		`"kind":"poll"`: 0,
+	} {
+		events, _, err := read(t, `{"t":1,"client":"a","op":1,"type":"ok",`+text+"}\n")
+		if err != nil || len(events) != 1 || events[0].Broker != want {
+			t.Errorf("%s: %+v, %v; want %d", text, events, err, want)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type operation struct {
 	action  string
 	began   int64
 	group   string
+	said    said
 	topic   string
 	values  []valueID
 	commits []*commit
@@ -49,7 +50,7 @@ func (c *Checker) begin(client int32, e *history.Event) error {
 	if c.pending[key] != nil {
 		return errTwice
 	}
-	op := &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group}
+	op := &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group, said: saidBy(e)}
 	c.pending[key] = op
 	c.counts.of(e.Kind).Begun++
 	switch e.Kind {
