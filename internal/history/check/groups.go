@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/moldau-log/moldau/internal/history"
@@ -15,6 +14,9 @@ type groups struct {
 	of        map[int32]int32 // by client: its group
 	registers map[registerKey]*register
 	owners    map[ownerKey]owner
+	tenures   map[tenureKey]tenure
+	// returns are members that say that they kept what they may have lost.
+	returns []tenure
 	// given is, for each group and partition, the end of what its members were given, or where the first of them began.
 	given map[registerKey]given
 	// parts are, by group, the partitions that it has a register for or was given something of.
@@ -23,17 +25,6 @@ type groups struct {
 	lives map[int32]int32
 	// starts are positions at which a new owner began behind where its group was: an anomaly if something is known to be in between.
 	starts []start
-}
-
-type ownerKey struct {
-	registerKey
-	generation int32
-	life       int32 // see groups.lives
-}
-
-type owner struct {
-	member string
-	by     origin
 }
 
 type given struct {
@@ -60,7 +51,7 @@ type start struct {
 
 func newGroups() groups {
 	return groups{
-		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{},
+		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{}, tenures: map[tenureKey]tenure{},
 		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{},
 	}
 }
@@ -141,7 +132,7 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 			continue
 		}
 		owned[p.index] = true
-		c.own(p, registerKey{group, p.index}, e, by)
+		c.own(p, registerKey{group, p.index}, e, r.Offset == history.Kept, by)
 		if r.Offset == history.Kept {
 			continue
 		}
@@ -161,28 +152,6 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 	for _, part := range left {
 		c.leave(client, part)
 	}
-}
-
-// own holds an owner to the one that the generation has already.
-func (c *Checker) own(p *part, key registerKey, e *history.Event, by origin) {
-	if e.Generation == 0 {
-		return
-	}
-	c.checked[TwoOwners]++
-	member := cmp.Or(e.Member, e.Client)
-	k := ownerKey{key, e.Generation, c.groups.lives[key.group]}
-	before, ok := c.groups.owners[k]
-	if !ok {
-		c.groups.owners[k] = owner{member, by}
-		return
-	}
-	if before.member == member {
-		return
-	}
-	c.foundAs(TwoOwners, p, -1, subject{group: key.group, more: int64(e.Generation)}, func(a *Anomaly) {
-		a.Detail = fmt.Sprintf("group %s, generation %d: both %s and %s own it", e.Group, e.Generation, before.member, member)
-		a.Evidence = []Evidence{c.action("assigned", before.by), c.action("assigned", by)}
-	})
 }
 
 func (c *Checker) action(what string, o origin) Evidence {
@@ -217,4 +186,5 @@ func (c *Checker) judgeGroups() {
 		c.judgeRegister(key, c.groups.registers[key])
 	}
 	c.judgeStarts()
+	c.judgeReturns()
 }
