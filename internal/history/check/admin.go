@@ -34,6 +34,7 @@ func topicOf(e *history.Event) string {
 func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 	group := c.groups.group(e.Group)
 	c.groups.lives[group]++
+	c.groups.doubtful[group]++
 	for part := range c.groups.parts[group] {
 		key := registerKey{group, part}
 		delete(c.groups.given, key)
@@ -56,7 +57,11 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 	by := origin{client: client, op: e.Op, time: e.Time}
 	c.committed(op, e)
 	if e.Action == history.DeleteGroup {
-		c.groups.lives[c.groups.group(cmp.Or(e.Group, op.group))]++
+		group := c.groups.group(cmp.Or(e.Group, op.group))
+		c.groups.lives[group]++
+		if e.Type != history.Info {
+			c.groups.doubtful[group]--
+		}
 	}
 	if e.Type == history.Fail {
 		return nil

@@ -101,6 +101,7 @@ func (c *Checker) add(e *history.Event) error {
 	case history.Fault:
 		c.healed(op, e)
 	case history.Join:
+		c.groups.tell(client, e)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ type commit struct {
 	op         int64
 	noted      int64 // time of the completion, of an unknown one too; never for none
 	status     status
-	deletes    bool // it is the deletion of the group
+	deletes    bool  // it is the deletion of the group
+	told       *told // what its member had been told when it began: a newer generation; nil for no such
 }
 
 // fetch is a read.
@@ -59,12 +60,13 @@ func (c *Checker) register(group string, r *history.Record) *register {
 }
 
 func (c *Checker) committing(op *operation, client int32, e *history.Event) {
+	news := c.groups.newerTold(client, e)
 	for i := range e.Records {
 		reg := c.register(e.Group, &e.Records[i])
 		if reg == nil {
 			continue
 		}
-		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: e.Records[i].Offset, generation: e.Generation, client: client, op: e.Op, status: unknown}
+		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: e.Records[i].Offset, generation: e.Generation, client: client, op: e.Op, status: unknown, told: news}
 		reg.commits = append(reg.commits, w)
 		op.commits = append(op.commits, w)
 	}
@@ -208,7 +210,8 @@ func (r *register) bury() {
 	}
 }
 
-// judgeFenced: once a commit with a generation was acknowledged, none with an older one that begins later is, unless the group may have been deleted in between.
+// judgeFenced: once a commit with a generation was acknowledged, none with an older one that begins later is, unless the group may have been deleted in between. Nor is
+// one whose member had been told a newer one.
 func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 	acked := newCommitSweep(reg.commits).acked
 	var newest *commit
@@ -226,12 +229,18 @@ func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 				newest = acked[next]
 			}
 		}
-		if newest == nil || newest.generation <= w.generation || forgotten >= newest.began {
-			continue
+		about := subject{offset: w.offset, group: key.group, more: int64(w.generation)}
+		switch {
+		case newest != nil && newest.generation > w.generation && forgotten < newest.began:
+			c.foundAs(FencedCommit, p, w.offset, about, func(a *Anomaly) {
+				a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged after one of generation %d", c.groups.texts[key.group], w.generation, newest.generation)
+				a.Evidence = []Evidence{c.commitEvidence(newest), c.commitEvidence(w)}
+			})
+		case w.told != nil:
+			c.foundAs(FencedCommit, p, w.offset, about, func(a *Anomaly) {
+				a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged, and its member had been told generation %d", c.groups.texts[key.group], w.generation, w.told.generation)
+				a.Evidence = []Evidence{c.action("told", w.told.by), c.commitEvidence(w)}
+			})
 		}
-		c.foundAs(FencedCommit, p, w.offset, subject{offset: w.offset, group: key.group, more: int64(w.generation)}, func(a *Anomaly) {
-			a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged after one of generation %d", c.groups.texts[key.group], w.generation, newest.generation)
-			a.Evidence = []Evidence{c.commitEvidence(newest), c.commitEvidence(w)}
-		})
 	}
 }

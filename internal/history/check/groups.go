@@ -23,6 +23,9 @@ type groups struct {
 	parts map[int32]map[int32]bool
 	// lives counts a group's deletions, begun and ended: generations begin anew after them.
 	lives map[int32]int32
+	// doubtful counts a group's deletions that are under way, or whose outcome is unknown.
+	doubtful map[int32]int
+	told     map[toldKey]*told
 	// starts are positions at which a new owner began behind where its group was: an anomaly if something is known to be in between.
 	starts []start
 }
@@ -52,7 +55,7 @@ type start struct {
 func newGroups() groups {
 	return groups{
 		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{}, tenures: map[tenureKey]tenure{},
-		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{},
+		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{}, doubtful: map[int32]int{}, told: map[toldKey]*told{},
 	}
 }
 
@@ -123,6 +126,7 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 	}
 	group := c.groups.group(e.Group)
 	c.groups.of[client] = group
+	c.groups.tell(client, e)
 	by := origin{client: client, op: e.Op, time: e.Time, what: byAssign}
 	owned := map[int32]bool{}
 	for i := range e.Records {
