@@ -33,7 +33,7 @@ const (
 const (
 	CreateTopic   = "create-topic"
 	DeleteTopic   = "delete-topic"   // after its invoke nothing of the topic has to be there
-	DeleteRecords = "delete-records" // Records: the new log start of each partition
+	DeleteRecords = "delete-records" // Records: the new log start of each partition; Unknown in the invoke for its readable end
 	LogStart      = "log-start"      // ok: the log start as seen from outside; what is below has been removed by retention
 	Relaxed       = "relaxed"        // ok: acknowledged records of these partitions may be lost (flush.policy, replication factor 1, compaction); no Records: all of Topic
 	Unclean       = "unclean"        // ok: an unclean election was forced; from now on these partitions promise nothing about what was before

@@ -11,12 +11,7 @@ import (
 func (c *Checker) administering(op *operation, e *history.Event) {
 	switch e.Action {
 	case history.DeleteRecords:
-		for i := range e.Records {
-			r := &e.Records[i]
-			if p := c.part(r.Topic, r.Partition); p != nil && r.Offset >= 0 {
-				op.trims = append(op.trims, &trim{part: p, start: r.Offset})
-			}
-		}
+		c.trimming(op, e)
 	case history.DeleteGroup:
 		c.forget(op, c.names.client(e.Client), e)
 	}
@@ -66,6 +61,9 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 	if e.Type == history.Fail {
 		return nil
 	}
+	if e.Action == history.DeleteRecords {
+		c.trimming(op, e)
+	}
 	c.happened(op, by, e.Type == history.OK)
 	if e.Type != history.OK {
 		return nil
@@ -103,6 +101,10 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 // happened takes that a deletion was done, or may have been.
 func (c *Checker) happened(op *operation, by origin, certain bool) {
 	for _, t := range op.trims {
+		if t.start < 0 {
+			t.part.emptied = true
+			continue
+		}
 		t.part.lowest = max(t.part.lowest, t.start)
 		if t.time = never; certain {
 			t.time, t.by = by.time, by
