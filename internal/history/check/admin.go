@@ -25,7 +25,8 @@ func topicOf(e *history.Event) string {
 	return e.Topic
 }
 
-// forget commits "nothing" in every register of a group that is deleted; what its members were given binds no other.
+// forget commits "nothing" in every register of a group that is deleted; what its members were given binds no other. A register that another deletion has emptied, with
+// nothing behind that, takes this one in its place: what many deletions of a group leave does not grow with them.
 func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 	group := c.groups.group(e.Group)
 	c.groups.lives[group]++
@@ -37,8 +38,14 @@ func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 		if reg == nil {
 			continue
 		}
-		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true}
-		reg.commits = append(reg.commits, w)
+		w := reg.idle(e.Time)
+		if w == nil {
+			w = &commit{}
+			reg.commits = append(reg.commits, w)
+		} else {
+			reg.ended--
+		}
+		*w = commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true, of: reg, after: reg.ended, tied: reg.ended > 0 && reg.last >= e.Time}
 		op.commits = append(op.commits, w)
 	}
 }
