@@ -85,6 +85,7 @@ func TestUnusable(t *testing.T) {
 		{"no events", []string{file(t, "empty", "\n")}},
 		{"bad:2: not a JSON object", []string{good, file(t, "bad", "\nhello\n")}},
 		{"late:1: check: client p, op 1, send ok at 2000: it completes what was not begun", []string{file(t, "late", strings.Split(sending, "\n")[1]+"\n")}},
+		{"back:2: check: client p, op 1, send ok at 999: it ends before it began, at 1000", []string{file(t, "back", strings.Replace(sending, `"t":2000`, `"t":999`, 1))}},
 	} {
 		if _, talk := judged(t, 2, c.args...); !strings.Contains(talk, c.want) {
 			t.Errorf("check %v: said %q, want %q", c.args, talk, c.want)

@@ -15,12 +15,13 @@ type decoder struct {
 	texts map[string]string
 	scan  scanner
 	timed bool // the line has a time
+	from  bool // the line has a broker
 }
 
 // decode reads one line into e, whose Records are reused. Unknown members are skipped, so that a recorder may write more than the checks need.
 func (d *decoder) decode(line []byte, e *Event) error {
 	*e = Event{Records: e.Records[:0]}
-	d.timed = false
+	d.timed, d.from = false, false
 	d.scan.reset(line)
 	s := &d.scan
 	if err := s.object(func(key []byte) { d.event(s, key, e) }); err != nil {
@@ -36,6 +37,9 @@ func (d *decoder) decode(line []byte, e *Event) error {
 	}
 	if !d.timed {
 		return errNoTime
+	}
+	if !d.from && e.needsBroker() {
+		e.Broker = Unknown
 	}
 	if e.Acks == acksAll {
 		e.Acks = AcksISR
@@ -70,7 +74,7 @@ func (d *decoder) event(s *scanner, key []byte, e *Event) {
 	case "not_idempotent":
 		e.NotIdempotent = s.boolean()
 	case "broker":
-		e.Broker = int32(s.integer(math.MinInt32, math.MaxInt32))
+		e.Broker, d.from = int32(s.integer(0, math.MaxInt32)), true
 	case "error":
 		e.Error = string(s.str())
 	case "records":
@@ -144,7 +148,7 @@ func (e *Event) validate() error {
 		return fmt.Errorf("kind %q is not one of %q", e.Kind, kinds)
 	case !slices.Contains(acks, e.Acks):
 		return fmt.Errorf("acks %q is not one of %q", e.Acks, acks[1:])
-	case e.Kind == Admin && !slices.Contains(actions, e.Action):
+	case e.Kind == Admin && !slices.Contains(actions, e.Action) && (e.Action != "" || e.Type == Invoke):
 		return fmt.Errorf("action %q of an admin operation is not one of %q", e.Action, actions)
 	case e.Kind == Poll && e.Action != "" && e.Action != Drain:
 		return fmt.Errorf("action %q of a poll is not %q", e.Action, Drain)

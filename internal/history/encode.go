@@ -28,7 +28,7 @@ func (e *Event) AppendJSON(b []byte) []byte {
 	if e.NotIdempotent {
 		b = append(b, `,"not_idempotent":true`...)
 	}
-	if e.Kind == Replica || e.Action == Drain || e.Action == Drained || e.Broker != 0 {
+	if e.Broker != Unknown && (e.needsBroker() || e.Broker != 0) {
 		b = append(b, `,"broker":`...)
 		b = strconv.AppendInt(b, int64(e.Broker), 10)
 	}

@@ -33,7 +33,7 @@ const (
 const (
 	CreateTopic   = "create-topic"
 	DeleteTopic   = "delete-topic"   // after its invoke nothing of the topic has to be there
-	DeleteRecords = "delete-records" // Records: the new log start of each partition
+	DeleteRecords = "delete-records" // Records: the new log start of each partition; Unknown in the invoke for its readable end
 	LogStart      = "log-start"      // ok: the log start as seen from outside; what is below has been removed by retention
 	Relaxed       = "relaxed"        // ok: acknowledged records of these partitions may be lost (flush.policy, replication factor 1, compaction); no Records: all of Topic
 	Unclean       = "unclean"        // ok: an unclean election was forced; from now on these partitions promise nothing about what was before
@@ -79,10 +79,15 @@ type Event struct {
 	Acks string
 	// NotIdempotent marks a send that may be stored twice or out of order by its own retries.
 	NotIdempotent bool
-	// Broker is whose log a Replica event shows, and who led while a drain read.
+	// Broker is whose log a Replica event shows, and who led while a drain read. 0 is a broker; Unknown is one of these that was read without it.
 	Broker int32
 	// Error is the reason of a fail or an info: for people, not for checks.
 	Error string
+}
+
+// needsBroker says that an event without a broker is not whole, and so 0 has to be told from none.
+func (e *Event) needsBroker() bool {
+	return e.Kind == Replica || e.Kind == Poll && e.Action == Drain || e.Kind == Admin && e.Action == Drained
 }
 
 // Record is one record of a send, poll or replica, or one partition with a position. Which fields count depends on the event's kind.

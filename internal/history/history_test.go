@@ -126,7 +126,8 @@ func TestBadLinesAreRefusedByNumber(t *testing.T) {
 		`{"t":1`:                             "test:2: the line ends",
 		`[]`:                                 "not a JSON object",
 		`{"t":1,}`:                           "want a string",
-		`{"t":1.5}`:                          "want ',' or '}'",
+		`{"t":1.5}`:                          "byte 5: want a whole number",
+		`{"t":1e9}`:                          "byte 5: want a whole number",
 		`{"t":9223372036854775808}`:          "a whole number",
 		`{"t":01}`:                           "a whole number",
 		`{"client":5}`:                       "want a string",
@@ -139,7 +140,8 @@ func TestBadLinesAreRefusedByNumber(t *testing.T) {
 		`{"t":1,"client":"a","type":"ok","kind":"admin","action":"drain-done"}`:                  `action "drain-done" of an admin operation is not one of`,
 		`{"t":1,"client":"a","type":"ok","kind":"poll","records":[{"o":1}]}`:                     "record 0: p is missing",
 		`{"t":1,"client":"a","type":"ok","kind":"admin","action":"drained","records":[{"p":0}]}`: "record 0: o is missing",
-		`{"t":1,"client":"a","type":"ok","kind":"admin"}`:                                        `action ""`,
+		`{"t":1,"client":"a","type":"invoke","kind":"admin"}`:                                    `action ""`,
+		`{"t":1,"client":"a","type":"ok","kind":"replica","broker":-1}`:                          "a whole number from 0",
 		`{"t":1,"client":"a","type":"ok","kind":"poll","action":"drained"}`:                      `action "drained" of a poll is not "drain"`,
 		`{"t":1,"client":"a","type":"ok","kind":"send","records":[{"p":-2}]}`:                    "partition -2",
 		`{"x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`:                    "nested",
@@ -164,6 +166,20 @@ func TestAnotherFileIsNotATornOne(t *testing.T) {
 	}
 }
 
+// TestBroker0IsOne: where a broker has to be named, none is told from 0.
+func TestBroker0IsOne(t *testing.T) {
+	for text, want := range map[string]int32{
+		`"kind":"replica"`: Unknown, `"kind":"replica","broker":0`: 0, `"kind":"replica","broker":7`: 7,
+		`"kind":"poll","action":"drain"`: Unknown, `"kind":"poll","broker":0,"action":"drain"`: 0, `"kind":"admin","action":"drained"`: Unknown,
+		`"kind":"poll"`: 0,
+	} {
+		events, _, err := read(t, `{"t":1,"client":"a","op":1,"type":"ok",`+text+"}\n")
+		if err != nil || len(events) != 1 || events[0].Broker != want {
+			t.Errorf("%s: %+v, %v; want %d", text, events, err, want)
+		}
+	}
+}
+
 // TestKafkasNameOfISR: acks=all is what every Kafka client calls it.
 func TestKafkasNameOfISR(t *testing.T) {
 	events, _, err := read(t, `{"t":1,"client":"a","op":1,"type":"invoke","kind":"send","acks":"all"}`+"\n")
@@ -173,7 +189,7 @@ func TestKafkasNameOfISR(t *testing.T) {
 }
 
 func TestUnknownMembersAreSkipped(t *testing.T) {
-	events, _, err := read(t, ` { "t" : 1 , "mine" : {"a":[1,-2.5e3,"x",null,true]}, "client":"\u0061", "type":"ok","kind":"join","records":[ ] } `+"\n\n")
+	events, _, err := read(t, ` { "t" : 1 , "mine" : {"a":[1,-2.5e3,"x",null,true]}, "client":"\u0061", "type":"ok","kind":"join","records":[ ] } `+"\r\n\r\n\n\r\n")
 	if err != nil || len(events) != 1 || events[0].Client != "a" || events[0].Kind != Join {
 		t.Errorf("%+v, %v", events, err)
 	}

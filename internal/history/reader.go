@@ -42,14 +42,14 @@ func NewReader(name string, in io.Reader) *Reader {
 }
 
 // Next reads the next event; e.Records are overwritten, all else is the caller's. The error is io.EOF at the end and a *LineError for a line that is no
-// event. A last line that its writer could not finish, because it was killed, is not an error: see Torn. Empty lines are skipped.
+// event. A last line that its writer could not finish, because it was killed, is not an error: see Torn. Empty lines are skipped, also between CR and LF.
 func (r *Reader) Next(e *Event) error {
 	for {
 		text, whole, err := r.read()
 		if err != nil {
 			return err
 		}
-		if len(text) == 0 {
+		if len(text) == 0 || string(text) == "\r" {
 			if !whole {
 				return io.EOF
 			}

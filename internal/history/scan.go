@@ -149,7 +149,8 @@ func (s *scanner) integer(low, high int64) int64 {
 		n = n*10 + d
 	}
 	v, err := signed(n, negative)
-	bad := s.at == digits || s.text[digits] == '0' && s.at > digits+1 || err != nil || v < low || v > high
+	fraction := s.at < len(s.text) && (s.text[s.at] == '.' || s.text[s.at] == 'e' || s.text[s.at] == 'E')
+	bad := fraction || s.at == digits || s.text[digits] == '0' && s.at > digits+1 || err != nil || v < low || v > high
 	if s.err != nil || bad {
 		s.at = start
 		s.fail(fmt.Sprintf("a whole number from %d to %d", low, high))

@@ -11,12 +11,7 @@ import (
 func (c *Checker) administering(op *operation, e *history.Event) {
 	switch e.Action {
 	case history.DeleteRecords:
-		for i := range e.Records {
-			r := &e.Records[i]
-			if p := c.part(r.Topic, r.Partition); p != nil && r.Offset >= 0 {
-				op.trims = append(op.trims, &trim{part: p, start: r.Offset})
-			}
-		}
+		c.trimming(op, e)
 	case history.DeleteGroup:
 		c.forget(op, c.names.client(e.Client), e)
 	}
@@ -32,10 +27,12 @@ func topicOf(e *history.Event) string {
 	return e.Topic
 }
 
-// forget commits "nothing" in every register of a group that is deleted; what its members were given binds no other.
+// forget commits "nothing" in every register of a group that is deleted; what its members were given binds no other. A register that another deletion has emptied, with
+// nothing behind that, takes this one in its place: what many deletions of a group leave does not grow with them.
 func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 	group := c.groups.group(e.Group)
 	c.groups.lives[group]++
+	c.groups.doubtful[group]++
 	for part := range c.groups.parts[group] {
 		key := registerKey{group, part}
 		delete(c.groups.given, key)
@@ -43,8 +40,14 @@ func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 		if reg == nil {
 			continue
 		}
-		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true}
-		reg.commits = append(reg.commits, w)
+		w := reg.idle(e.Time)
+		if w == nil {
+			w = &commit{}
+			reg.commits = append(reg.commits, w)
+		} else {
+			reg.ended--
+		}
+		*w = commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true, of: reg, after: reg.ended, tied: reg.ended > 0 && reg.last >= e.Time}
 		op.commits = append(op.commits, w)
 	}
 }
@@ -58,13 +61,20 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 	by := origin{client: client, op: e.Op, time: e.Time}
 	c.committed(op, e)
 	if e.Action == history.DeleteGroup {
-		c.groups.lives[c.groups.group(cmp.Or(e.Group, op.group))]++
+		group := c.groups.group(cmp.Or(e.Group, op.group))
+		c.groups.lives[group]++
+		if e.Type != history.Info {
+			c.groups.doubtful[group]--
+		}
 	}
 	if e.Type == history.Fail {
 		if op.action == history.DeleteTopic && op.topic != "" {
 			c.names.topic(op.topic).deletions--
 		}
 		return nil
+	}
+	if e.Action == history.DeleteRecords {
+		c.trimming(op, e)
 	}
 	c.happened(op, by, e.Type == history.OK)
 	if e.Type != history.OK {
@@ -103,6 +113,10 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 // happened takes that a deletion was done, or may have been.
 func (c *Checker) happened(op *operation, by origin, certain bool) {
 	for _, t := range op.trims {
+		if t.start < 0 {
+			t.part.emptied = true
+			continue
+		}
 		t.part.lowest = max(t.part.lowest, t.start)
 		if t.time = never; certain {
 			t.time, t.by = by.time, by

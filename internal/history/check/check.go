@@ -36,6 +36,7 @@ type Checker struct {
 	checked     map[Kind]int64
 	first, last int64 // times of the history
 	torn        []string
+	full        history.Event // see completed
 }
 
 // New makes a checker.
@@ -65,10 +66,17 @@ func (c *Checker) Add(e *history.Event) error {
 func (c *Checker) add(e *history.Event) error {
 	client := c.names.client(e.Client)
 	if e.Type == history.Invoke {
+		if err := wholeInvoke(e); err != nil {
+			return err
+		}
 		return c.begin(client, e)
 	}
 	op, err := c.end(client, e)
 	if err != nil {
+		return err
+	}
+	e = c.completed(op, e)
+	if err := whole(op, e); err != nil {
 		return err
 	}
 	switch e.Kind {
@@ -93,6 +101,7 @@ func (c *Checker) add(e *history.Event) error {
 	case history.Fault:
 		c.healed(op, e)
 	case history.Join:
+		c.groups.tell(client, e)
 	}
 	return nil
 }

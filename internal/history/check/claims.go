@@ -66,13 +66,20 @@ func (c *Checker) conflict(p *part, offset int64, s *slot, id valueID, epoch int
 	})
 }
 
-// place takes that a value is at an offset, weakly acknowledged ones too. One value at two offsets is an anomaly; in replicas, that is known at the end.
+// place takes that a value is at an offset, weakly acknowledged ones too. One value at two offsets is an anomaly; in replicas, that is known at the end. A producer whose
+// retries may store it twice has it in the partition that it was sent to all the same.
 func (c *Checker) place(p *part, offset int64, id valueID, v *value, what source) {
 	if !v.placed {
 		v.placed, v.place, v.offset = true, p.index, offset
 		return
 	}
-	if v.place == p.index && v.offset == offset || v.loose {
+	if v.place == p.index && v.offset == offset {
+		return
+	}
+	if v.loose {
+		if v.want >= 0 && v.want != p.index {
+			c.misplaced(p, offset, id, v)
+		}
 		return
 	}
 	if what == byReplica {

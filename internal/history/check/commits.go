@@ -13,7 +13,33 @@ type register struct {
 	commits []*commit
 	fetches []fetch
 	begins  []begin
-	deleted bool // the group was deleted, or may have been
+	deleted bool  // the group was deleted, or may have been
+	ended   int32 // as many commits have ended
+	last    int64 // when the last of them did
+}
+
+// idle is the last commit if it is a deletion that is over and has changed nothing: it was refused, or acknowledged where there was nothing, or behind another of the same
+// client, with no commit that began or ended in between. What was under way then, or has no end, is where it would be without it. Times that are the same have no order, so
+// it has to be over before time, when the next one begins.
+func (r *register) idle(time int64) *commit {
+	n := len(r.commits)
+	if n == 0 {
+		return nil
+	}
+	last := r.commits[n-1]
+	switch {
+	case !last.deletes || last.noted >= time:
+		return nil
+	case last.status == failed, last.status == okay && n == 1:
+		return last
+	case last.status != okay || n == 1:
+		return nil
+	}
+	before := r.commits[n-2]
+	if before.deletes && before.status == okay && !before.tied && before.client == last.client && last.after == before.after+1 {
+		return last
+	}
+	return nil
 }
 
 // commit is a write. Its effect lies between began and ended, and ended is never for one whose outcome is unknown.
@@ -27,7 +53,11 @@ type commit struct {
 	op         int64
 	noted      int64 // time of the completion, of an unknown one too; never for none
 	status     status
-	deletes    bool // it is the deletion of the group
+	deletes    bool  // it is the deletion of the group
+	after      int32 // as many commits of its register had ended when it began
+	tied       bool  // one of them may have ended later than that
+	of         *register
+	told       *told // what its member had been told when it began: a newer generation; nil for no such
 }
 
 // fetch is a read.
@@ -59,12 +89,13 @@ func (c *Checker) register(group string, r *history.Record) *register {
 }
 
 func (c *Checker) committing(op *operation, client int32, e *history.Event) {
+	news := c.groups.newerTold(client, e)
 	for i := range e.Records {
 		reg := c.register(e.Group, &e.Records[i])
 		if reg == nil {
 			continue
 		}
-		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: e.Records[i].Offset, generation: e.Generation, client: client, op: e.Op, status: unknown}
+		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: e.Records[i].Offset, generation: e.Generation, client: client, op: e.Op, status: unknown, told: news, of: reg, after: reg.ended}
 		reg.commits = append(reg.commits, w)
 		op.commits = append(op.commits, w)
 	}
@@ -73,6 +104,8 @@ func (c *Checker) committing(op *operation, client int32, e *history.Event) {
 func (c *Checker) committed(op *operation, e *history.Event) {
 	for _, w := range op.commits {
 		w.noted = e.Time
+		w.of.ended++
+		w.of.last = max(w.of.last, e.Time)
 		switch e.Type {
 		case history.OK:
 			w.status, w.ended = okay, e.Time
@@ -205,7 +238,8 @@ func (r *register) bury() {
 	}
 }
 
-// judgeFenced: once a commit with a generation was acknowledged, none with an older one that begins later is, unless the group may have been deleted in between.
+// judgeFenced: once a commit with a generation was acknowledged, none with an older one that begins later is, unless the group may have been deleted in between. Nor is
+// one whose member had been told a newer one.
 func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 	acked := newCommitSweep(reg.commits).acked
 	var newest *commit
@@ -223,12 +257,18 @@ func (c *Checker) judgeFenced(p *part, key registerKey, reg *register) {
 				newest = acked[next]
 			}
 		}
-		if newest == nil || newest.generation <= w.generation || forgotten >= newest.began {
-			continue
+		about := subject{offset: w.offset, group: key.group, more: int64(w.generation)}
+		switch {
+		case newest != nil && newest.generation > w.generation && forgotten < newest.began:
+			c.foundAs(FencedCommit, p, w.offset, about, func(a *Anomaly) {
+				a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged after one of generation %d", c.groups.texts[key.group], w.generation, newest.generation)
+				a.Evidence = []Evidence{c.commitEvidence(newest), c.commitEvidence(w)}
+			})
+		case w.told != nil:
+			c.foundAs(FencedCommit, p, w.offset, about, func(a *Anomaly) {
+				a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged, and its member had been told generation %d", c.groups.texts[key.group], w.generation, w.told.generation)
+				a.Evidence = []Evidence{c.action("told", w.told.by), c.commitEvidence(w)}
+			})
 		}
-		c.foundAs(FencedCommit, p, w.offset, subject{offset: w.offset, group: key.group, more: int64(w.generation)}, func(a *Anomaly) {
-			a.Detail = fmt.Sprintf("group %s: a commit of generation %d was acknowledged after one of generation %d", c.groups.texts[key.group], w.generation, newest.generation)
-			a.Evidence = []Evidence{c.commitEvidence(newest), c.commitEvidence(w)}
-		})
 	}
 }

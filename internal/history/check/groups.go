@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/moldau-log/moldau/internal/history"
@@ -15,25 +14,20 @@ type groups struct {
 	of        map[int32]int32 // by client: its group
 	registers map[registerKey]*register
 	owners    map[ownerKey]owner
+	tenures   map[tenureKey]tenure
+	// returns are members that say that they kept what they may have lost.
+	returns []tenure
 	// given is, for each group and partition, the end of what its members were given, or where the first of them began.
 	given map[registerKey]given
 	// parts are, by group, the partitions that it has a register for or was given something of.
 	parts map[int32]map[int32]bool
 	// lives counts a group's deletions, begun and ended: generations begin anew after them.
 	lives map[int32]int32
+	// doubtful counts a group's deletions that are under way, or whose outcome is unknown.
+	doubtful map[int32]int
+	told     map[toldKey]*told
 	// starts are positions at which a new owner began behind where its group was: an anomaly if something is known to be in between.
 	starts []start
-}
-
-type ownerKey struct {
-	registerKey
-	generation int32
-	life       int32 // see groups.lives
-}
-
-type owner struct {
-	member string
-	by     origin
 }
 
 type given struct {
@@ -60,8 +54,8 @@ type start struct {
 
 func newGroups() groups {
 	return groups{
-		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{},
-		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{},
+		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{}, tenures: map[tenureKey]tenure{},
+		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{}, doubtful: map[int32]int{}, told: map[toldKey]*told{},
 	}
 }
 
@@ -132,6 +126,7 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 	}
 	group := c.groups.group(e.Group)
 	c.groups.of[client] = group
+	c.groups.tell(client, e)
 	by := origin{client: client, op: e.Op, time: e.Time, what: byAssign}
 	owned := map[int32]bool{}
 	for i := range e.Records {
@@ -141,7 +136,7 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 			continue
 		}
 		owned[p.index] = true
-		c.own(p, registerKey{group, p.index}, e, by)
+		c.own(p, registerKey{group, p.index}, e, r.Offset == history.Kept, by)
 		if r.Offset == history.Kept {
 			continue
 		}
@@ -161,28 +156,6 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 	for _, part := range left {
 		c.leave(client, part)
 	}
-}
-
-// own holds an owner to the one that the generation has already.
-func (c *Checker) own(p *part, key registerKey, e *history.Event, by origin) {
-	if e.Generation == 0 {
-		return
-	}
-	c.checked[TwoOwners]++
-	member := cmp.Or(e.Member, e.Client)
-	k := ownerKey{key, e.Generation, c.groups.lives[key.group]}
-	before, ok := c.groups.owners[k]
-	if !ok {
-		c.groups.owners[k] = owner{member, by}
-		return
-	}
-	if before.member == member {
-		return
-	}
-	c.foundAs(TwoOwners, p, -1, subject{group: key.group, more: int64(e.Generation)}, func(a *Anomaly) {
-		a.Detail = fmt.Sprintf("group %s, generation %d: both %s and %s own it", e.Group, e.Generation, before.member, member)
-		a.Evidence = []Evidence{c.action("assigned", before.by), c.action("assigned", by)}
-	})
 }
 
 func (c *Checker) action(what string, o origin) Evidence {
@@ -217,4 +190,5 @@ func (c *Checker) judgeGroups() {
 		c.judgeRegister(key, c.groups.registers[key])
 	}
 	c.judgeStarts()
+	c.judgeReturns()
 }

@@ -94,7 +94,7 @@ func TestEqualTimesKeepTheOrderOfAFile(t *testing.T) {
 
 // TestMergeNamesFileAndLine: what cannot be used is found again.
 func TestMergeNamesFileAndLine(t *testing.T) {
-	good := string((&history.Event{Time: 1, Client: "c", Type: history.OK, Kind: history.Join}).AppendJSON(nil))
+	good := string((&history.Event{Time: 1, Client: "c", Type: history.OK, Kind: history.Join, Group: "g"}).AppendJSON(nil))
 	for i, bad := range []string{"{", `{"t":1,"client":"c","type":"ok","kind":"send"}`} {
 		err := New(Options{}).Merge([]Source{NewSource("good", strings.NewReader(good)), NewSource("bad", strings.NewReader(good+good+bad+"\n"))})
 		if err == nil || !strings.Contains(err.Error(), "bad:3") {

@@ -21,6 +21,7 @@ type part struct {
 	index   int32 // in Checker.parts
 	slots   slots
 	relaxed bool  // acknowledged records may be lost
+	emptied bool  // they were deleted up to an end that nobody said, or may have been
 	lowest  int64 // below it nothing has to be there
 	trims   []trim
 	// covered are the ranges that some consumer read across.
@@ -47,7 +48,7 @@ type part struct {
 func (t *topic) gone() bool { return t.deletions > 0 }
 
 // firm says that nothing acknowledged may be lost here.
-func (p *part) firm() bool { return !p.relaxed && !p.topic.relaxed }
+func (p *part) firm() bool { return !p.relaxed && !p.emptied && !p.topic.relaxed }
 
 // names gives small numbers to what a history names.
 type names struct {

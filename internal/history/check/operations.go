@@ -19,6 +19,7 @@ type operation struct {
 	action  string
 	began   int64
 	group   string
+	said    said
 	topic   string
 	values  []valueID
 	commits []*commit
@@ -32,6 +33,7 @@ var (
 	errTwice    = errors.New("an operation of this number is under way")
 	errReused   = errors.New("its value was sent before")
 	errForeign  = errors.New("its value does not describe itself")
+	errSeq      = fmt.Errorf("the SEQ of its value is not below %d", int64(1)<<seqBits)
 	errNoPlace  = errors.New("it is acknowledged without partition and offset")
 	errClients  = errors.New("too many clients")
 )
@@ -48,7 +50,7 @@ func (c *Checker) begin(client int32, e *history.Event) error {
 	if c.pending[key] != nil {
 		return errTwice
 	}
-	op := &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group}
+	op := &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group, said: saidBy(e)}
 	c.pending[key] = op
 	c.counts.of(e.Kind).Begun++
 	switch e.Kind {
@@ -80,6 +82,9 @@ func (c *Checker) end(client int32, e *history.Event) (*operation, error) {
 	if op == nil && needsInvoke(e.Kind) {
 		return nil, errNoInvoke
 	}
+	if op != nil && e.Time < op.began {
+		return nil, fmt.Errorf("it ends before it began, at %d: all times have to be of one clock", op.began)
+	}
 	delete(c.pending, key)
 	n := c.counts.of(e.Kind)
 	if op == nil {
@@ -103,6 +108,9 @@ func (c *Checker) sending(op *operation, e *history.Event) error {
 		r := &e.Records[i]
 		id := c.valueOf(r.Value)
 		if id.isForeign() {
+			if _, err := history.ParseValue(r.Value); err == nil {
+				return fmt.Errorf("%s: %w", r.Value, errSeq)
+			}
 			return errForeign
 		}
 		v := c.values.at(id)

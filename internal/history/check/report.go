@@ -129,13 +129,20 @@ func (c *Checker) notes() []string {
 		notes = append(notes, fmt.Sprintf("%d drains of a partition did not reach its end: what they lack is not counted", incomplete))
 	}
 	var soft []string
+	emptied := 0
 	for _, p := range c.parts {
 		if !p.firm() {
 			soft = append(soft, fmt.Sprintf("%s-%d", p.topic.id, p.number))
 		}
+		if p.emptied {
+			emptied++
+		}
 	}
 	if len(soft) > 0 {
 		notes = append(notes, fmt.Sprintf("in %d partitions acknowledged records may be lost (relaxed, unclean), such as %s: what needs firm ones was not asked there", len(soft), soft[0]))
+	}
+	if emptied > 0 {
+		notes = append(notes, fmt.Sprintf("in %d of these partitions records were deleted up to their end, and nobody said where that was", emptied))
 	}
 	return notes
 }

@@ -22,8 +22,7 @@ func (c *Checker) judgeValues() {
 			c.checked[Misplaced]++
 		}
 		if v.placed && v.want >= 0 && v.place != v.want {
-			p, want := c.parts[v.place], c.parts[v.want]
-			c.foundValue(Misplaced, p, v.offset, id, fmt.Sprintf("%s was sent to %s-%d", c.text(id), want.topic.id, want.number))
+			c.misplaced(c.parts[v.place], v.offset, id, v)
 		}
 		if v.read {
 			c.checked[EarlyRead]++
@@ -44,6 +43,11 @@ func (c *Checker) judgeValues() {
 			order.check(c, id, v)
 		}
 	})
+}
+
+func (c *Checker) misplaced(p *part, offset int64, id valueID, v *value) {
+	want := c.parts[v.want]
+	c.foundValue(Misplaced, p, offset, id, fmt.Sprintf("%s was sent to %s-%d", c.text(id), want.topic.id, want.number))
 }
 
 func (c *Checker) judgePhantom(id valueID, v *value) {

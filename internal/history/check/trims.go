@@ -4,14 +4,33 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/moldau-log/moldau/internal/history"
 )
 
 // trim is a deletion of records from below, by DeleteRecords.
 type trim struct {
 	part  *part
-	start int64
+	start int64 // -1: where the readable end was, and nobody said where that is; anything may have been deleted
 	time  int64 // of its acknowledgement, never for unknown
 	by    origin
+}
+
+// trimming takes what a deletion says of its log starts: when it begins, and again when it was done, as the start may lie higher than was asked for.
+func (c *Checker) trimming(op *operation, e *history.Event) {
+	for i := range e.Records {
+		r := &e.Records[i]
+		p := c.part(r.Topic, r.Partition)
+		if p == nil {
+			continue
+		}
+		at := slices.IndexFunc(op.trims, func(t *trim) bool { return t.part == p })
+		if at < 0 {
+			at = len(op.trims)
+			op.trims = append(op.trims, &trim{part: p, start: history.Unknown})
+		}
+		op.trims[at].start = max(op.trims[at].start, r.Offset)
+	}
 }
 
 // trimmed notes a deletion that was acknowledged. p.trims rise in time and in start: one that another has made needless is left out. They come nearly in order.

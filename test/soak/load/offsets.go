@@ -86,7 +86,7 @@ func (c *Client) askOwners(ctx context.Context, cl *client.Client, group string)
 		e := history.Event{Client: c.Name + "-of-" + m.GetMemberId(), Op: int64(moment), Type: history.OK, Time: history.Now(),
 			Kind: history.Assign, Group: c.Name + " of " + group, Member: m.GetMemberId(), Generation: moment}
 		for _, tp := range append(m.GetAssigned(), m.GetRevoking()...) {
-			e.Records = append(e.Records, history.Record{Topic: tp.GetTopic(), Partition: tp.GetPartition(), Offset: history.Kept, Epoch: history.Unknown})
+			e.Records = append(e.Records, history.Record{Topic: tp.GetTopic(), Partition: tp.GetPartition(), Offset: history.Unknown, Epoch: history.Unknown})
 		}
 		c.rec.Write(e)
 	}
