@@ -60,8 +60,8 @@ func (c *Checker) holds(p *part, offset int64, s *slot) bool {
 	return c.certain(v) && v.place == p.index && v.offset == offset
 }
 
-// told are those floors that somebody was told as the end or the beginning of the log, without a record that shows them.
-func told(floors []floor) []floor {
+// answered are those floors that somebody was told as the end or the beginning of the log, without a record that shows them.
+func answered(floors []floor) []floor {
 	return slices.DeleteFunc(slices.Clone(floors), func(f floor) bool { return f.source != floorEnd && f.source != floorDrained && f.source != floorStart })
 }
 

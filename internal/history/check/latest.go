@@ -42,7 +42,7 @@ func (c *Checker) judgeLatest(p *part, floors []floor) {
 			ends = append(ends, endOffset{d.began, d.by.time, d.end, d.by, fmt.Sprintf("was reached by a drain from broker %d at", d.broker)})
 		}
 	}
-	c.judgeEnds(p, ends, told(floors))
+	c.judgeEnds(p, ends, answered(floors))
 }
 
 // judgeEnds holds some ends to floors.

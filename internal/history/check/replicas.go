@@ -125,13 +125,13 @@ func (c *Checker) judgeLogs(p *part, floors []floor) {
 		return true
 	})
 	slices.SortStableFunc(p.logs, func(a, b *replicaLog) int { return cmp.Compare(a.began, b.began) })
-	answered := rising{floors: told(floors)}
+	ends := rising{floors: answered(floors)}
 	for _, l := range p.logs {
 		if l.gone {
 			continue
 		}
 		c.checked[BeyondReplica]++
-		if f := answered.before(l.began); f.end > l.end && (lastRead == nil || lastOffset < l.end) {
+		if f := ends.before(l.began); f.end > l.end && (lastRead == nil || lastOffset < l.end) {
 			c.found(BeyondReplica, p, f.end, func(a *Anomaly) {
 				a.Detail = fmt.Sprintf("%s, and the replica of broker %d ends at %d", c.said(p, f), l.broker, l.end)
 				a.Evidence = append(c.evidenceOf(p, f), c.evidence(l.by))
