@@ -313,7 +313,7 @@ func (w *World) oldCopy(b *broker) {
 		return // a copy of damage would bring that back
 	}
 	copied, dir := b.disk.contents(), b.dir
-	w.after(w.between(200*time.Millisecond, 3*time.Second), func() { w.putCopyBack(b, copied, dir, 8) })
+	w.after(w.between(200*time.Millisecond, 3*time.Second), func() { w.putCopyBack(b, copied, dir, 20) })
 }
 
 // putCopyBack waits until that may be done.
