@@ -322,6 +322,8 @@ func adminFloors() []floor {
 		{"changed configs", func(c *Coverage) int { return c.ConfigChanges }, 80},
 		{"retentions", func(c *Coverage) int { return c.Retentions }, 100},
 		{"readers of deleted records", func(c *Coverage) int { return c.OutOfRange }, 50},
+		{"reassignments", func(c *Coverage) int { return c.ReassignmentsBegun }, 60},
+		{"cancelled reassignments", func(c *Coverage) int { return c.ReassignmentsCancelled }, 4},
 		{"ended reassignments", func(c *Coverage) int { return c.Reassignments }, 20},
 		{"snapshots of the metadata", func(c *Coverage) int { return c.Snapshots }, 300},
 		{"late brokers", func(c *Coverage) int { return c.BrokersJoined }, 10},

@@ -428,6 +428,8 @@ func diskFloors() []floor {
 		{"read errors", func(c *Coverage) int { return c.ReadErrors }, 30},
 		{"full disks", func(c *Coverage) int { return c.FullDisks }, 30},
 		{"flipped bits", func(c *Coverage) int { return c.BitFlips }, 30},
+		{"batches that clients found to be bad", func(c *Coverage) int { return c.CorruptReads }, 5},
+		{"replicas that waited for room", func(c *Coverage) int { return c.RoomFound }, 1},
 		{"flipped bits that followers have still to copy", func(c *Coverage) int { return c.FlipsBehind }, 5},
 		{"lost segments", func(c *Coverage) int { return c.LostSegments }, 3},
 		{"lost ends of logs", func(c *Coverage) int { return c.LostEnds }, 5},

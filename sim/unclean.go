@@ -32,6 +32,7 @@ func uncleanFloors() []floor {
 	return []floor{
 		{"partitions without a complete copy", func(c *Coverage) int { return c.LostCopies }, 5},
 		{"forced elections", func(c *Coverage) int { return c.UncleanElections }, 5},
+		{"records lost by forced elections", func(c *Coverage) int { return c.RecordsLost }, 20},
 		{"readers told of lost records", func(c *Coverage) int { return c.LossesTold }, 5},
 	}
 }

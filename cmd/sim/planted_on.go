@@ -16,15 +16,17 @@ func (c *bugChoice) addFlag(flags *flag.FlagSet) {
 	flags.StringVar(&c.name, "bug", planted.None.String(), "a bug to plant in the product, by its name in docs/bugs.md")
 }
 
-// plant plants it, once the flags are parsed. Without the flag, what the environment has chosen stays.
+// plant plants it, once the flags are parsed. Without the flag, what the environment has chosen stays, and is named in commands that replay a history.
 func (c *bugChoice) plant() error {
 	b, ok := planted.Named(c.name)
 	if !ok {
 		return fmt.Errorf("sim: no bug is called %s; there are %v", c.name, planted.All())
 	}
-	if b != planted.None {
-		planted.Set(b)
+	if b == planted.None {
+		c.name = planted.Chosen().String()
+		return nil
 	}
+	planted.Set(b)
 	return nil
 }
 

@@ -16,4 +16,8 @@ func TestBugIsPlantedAndNamedInTheReplay(t *testing.T) {
 		t.Errorf("printed %q", lines[0])
 	}
 	check(t, 2, "--bug", "nonsense")
+	planted.Set(planted.CountUnflushed) // as the environment does
+	if lines := check(t, 1, "--seeds", "3"); !strings.Contains(lines[0], " --bug count-unflushed") {
+		t.Errorf("chosen by the environment, printed %q", lines[0])
+	}
 }

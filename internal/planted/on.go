@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 )
 
-// Variable is the environment variable that names the bug of a process.
-const Variable = "MOLDAU_PLANTED"
-
 // chosen is the one bug that is planted in this process.
 var chosen atomic.Uint32
 
@@ -29,6 +26,9 @@ func init() {
 
 // On reports whether a bug is planted.
 func On(b Bug) bool { return Bug(chosen.Load()) == b }
+
+// Chosen is the bug that is planted, None for none.
+func Chosen() Bug { return Bug(chosen.Load()) }
 
 // Set plants a bug in place of the one before it; None plants none. What has begun to run sees the change at once, so set it before.
 func Set(b Bug) { chosen.Store(uint32(b)) }

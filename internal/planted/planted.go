@@ -1,5 +1,8 @@
 package planted
 
+// Variable is the environment variable that names the bug of a process.
+const Variable = "MOLDAU_PLANTED"
+
 // Bug is one mistake. The zero Bug is none.
 type Bug uint8
 

@@ -16,6 +16,7 @@ type options struct {
 	seed     uint64
 	brokers  int
 	fs       string
+	named    bool // -fs was given: nothing else will do
 	faults   string
 	rate     int
 	dir      string
@@ -58,7 +59,7 @@ func parse(args []string, out io.Writer) (options, error) {
 			o.brokers = 5
 		}
 	}
-	if o.fs == "auto" {
+	if o.named = o.fs != "auto"; !o.named {
 		o.fs = []string{"ext4", "xfs"}[o.seed%2]
 	}
 	var err error

@@ -68,6 +68,9 @@ func preflight(o *options) (families []plan.Family, ok bool) {
 	switch {
 	case o.fs == "none":
 		lacks[plan.NeedImages] = true
+	case !lacks[plan.NeedImages] && lacks["mkfs."+o.fs] && o.named:
+		fmt.Fprintf(os.Stderr, "soak: mkfs.%s is missing, and -fs asks for it\n", o.fs)
+		return nil, false
 	case !lacks[plan.NeedImages] && lacks["mkfs."+o.fs]:
 		other := map[string]string{"ext4": "xfs", "xfs": "ext4"}[o.fs]
 		fmt.Printf("soak: mkfs.%s is missing: the disks are %s\n", o.fs, other)
