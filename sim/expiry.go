@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/moldau-log/moldau/cluster"
 )
 
 // In some histories a producer is forgotten when it has written nothing for some seconds, and not only after a day (case 70). It is longer than a request may lie on
@@ -52,6 +54,16 @@ func (p *producer) mayRepeat(op *operation, outstanding func() bool) {
 			w.check.values[i].forgotten = true
 		}
 	})
+}
+
+// forgotten reports whether a producer is told of a duplicate or of a gap because a broker had forgotten it while it did not know what became of a batch, and then saw a later
+// one. It goes on as another one.
+func (p *producer) forgotten(op *operation, code cluster.Code) bool {
+	if code != cluster.CodeDuplicateSequence && code != cluster.CodeOutOfOrderSequence || !p.l.w.check.values[op.first].forgotten {
+		return false
+	}
+	p.l.w.cov.ProducersRenewed++
+	return true
 }
 
 // expiryFloors are for them.

@@ -237,7 +237,7 @@ func (p *pipeline) answeredOn(conn *connection, op *operation, res partition.Pro
 		p.ops = slices.Delete(p.ops, at, at+1)
 		return
 	}
-	if at == 0 && p.gap(res.Code) {
+	if at == 0 && (p.gap(res.Code) || p.forgotten(op, res.Code)) {
 		p.over, p.conn = true, nil
 		p.to.ledger().inFlight -= len(p.ops)
 		p.ops = nil
