@@ -63,7 +63,7 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 		m.adopt(&opening{place: at, err: ErrMissing})
 		report.Missing = append(report.Missing, at.tp)
 	}
-	m.doubtful = report.Doubtful
+	m.doubtful, m.counted = report.Doubtful, report.Failed
 	return report, nil
 }
 
@@ -206,6 +206,7 @@ func (m *Manager) open(at place) opening {
 func (m *Manager) openAgain(at place) opening {
 	o := opening{place: at}
 	o.log, o.report, o.err = segment.Open(m.options.FS, at.dir, at.identity, segment.DefaultConfig())
+	o.err = doubted(o.report, o.err)
 	if o.report.Doubtful && o.log != nil {
 		m.options.Log.Error("records may be missing at the end of a log: it was damaged, or written without flushes and not closed; other replicas may have them",
 			slog.String("topic", at.identity.Topic), slog.Int("partition", int(at.tp.Partition)), slog.Int64("log_end", int64(o.log.End())),
@@ -223,7 +224,7 @@ func (m *Manager) adopt(o *opening) *Runner {
 		p.Begin(m.options.Clock.Now(), m.options.Clock.WallMs())
 		if err := p.loadProducers(); err != nil {
 			m.options.Log.Error("log not usable", p.attrs(slog.Any("error", err))...)
-			p.broken, o.err = err, err
+			p.broken, o.err = err, doubted(o.report, err)
 		}
 	}
 	r.partition = p
@@ -234,11 +235,22 @@ func (m *Manager) adopt(o *opening) *Runner {
 	return r
 }
 
+// errDoubtful is why a log is not opened, or was not, of which recovery has found that it may lack records: whoever counts on it has to be told.
+var errDoubtful = errors.New("records may be missing at the end of the log")
+
+// doubted says of a failed Open what it had found before.
+func doubted(r segment.Report, err error) error {
+	if err == nil || !r.Doubtful {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errDoubtful, err)
+}
+
 // FromDisk reports whether an Open failed by an answer of the disk, and not by what it had read: nothing is known to be wrong with the log. A file that is not there
 // is missing.
 func FromDisk(err error) bool {
 	var answer syscall.Errno
-	return errors.As(err, &answer) && !errors.Is(err, fs.ErrNotExist)
+	return errors.As(err, &answer) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDoubtful)
 }
 
 // add counts one log.

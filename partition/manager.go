@@ -39,6 +39,7 @@ type Manager struct {
 	planner   *Planner
 	inventory *inventory
 	doubtful  []cluster.TopicPartition // of Load, until Registered
+	counted   []cluster.TopicPartition // could not be opened by Load, and kept their places
 	waiting   []cluster.TopicPartition // for room on the disk; Retry opens them, if they are still wanted
 	closed    bool
 }

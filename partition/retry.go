@@ -19,9 +19,20 @@ func (m *Manager) awaitRoom(o opening) {
 	}
 }
 
+// openWaiting opens a replica that has waited for room.
+func (m *Manager) openWaiting(at place) opening {
+	o := m.openAgain(at)
+	if o.log != nil && o.report.Doubtful && slices.Contains(m.counted, at.tp) {
+		o.log.Abandon()
+		o.log, o.err = nil, errDoubtful
+	}
+	return o
+}
+
 // Retry opens or creates again what could not be because the disk was full, as far as it is still wanted: at most 64 replicas, so that news of others do not
-// wait, and one first, so that a disk that stays full costs one attempt, and no line in the log, whatever waits. Nobody has counted on such a replica in this life
-// of the broker: it was reported offline, or damaged, and has taken part in nothing. To come late is for it like to be slow.
+// wait, and one first, so that a disk that stays full costs one attempt, and no line in the log, whatever waits. Such a replica was reported offline, and has
+// taken part in nothing. To come late is for it like to be slow. But one that still counts as complete, and of which it turns out only now that it may lack records, stays offline: the next
+// start reports that before anybody can count on it.
 func (m *Manager) Retry() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +51,7 @@ func (m *Manager) Retry() {
 		n = min(n, len(m.waiting))
 		list := m.waiting[:n:n]
 		m.waiting = m.waiting[n:]
-		opened := m.openAll(list, m.planner.last, m.openAgain)
+		opened := m.openAll(list, m.planner.last, m.openWaiting)
 		left := slices.DeleteFunc(slices.Clone(opened), func(o opening) bool { return !segment.Full(o.err) })
 		m.takeIn(slices.DeleteFunc(opened, func(o opening) bool { return segment.Full(o.err) }), m.planner.last)
 		for _, o := range left {

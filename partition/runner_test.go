@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,6 +216,49 @@ func TestCase5_ARottenEndIsReported(t *testing.T) {
 	check(k.restart(disk.CrashClone()))
 	if k.runner().LostEnd() {
 		t.Error("it still counts as lost")
+	}
+}
+
+// An error of the disk in the same start changes nothing about it: the replica does not keep its place as one of which nothing is known. Where the error comes before the end is
+// looked at, and passes, nobody was told when it is: so the replica waits for the next start.
+func TestCase5_ARottenEndIsReportedAlsoWhenTheStartFails(t *testing.T) {
+	for name, rule := range map[string]vfs.Rule{
+		"noting it": {Op: vfs.OpWrite, Glob: "*doubtful*", Count: 1, Err: syscall.EIO},
+		"before":    {Op: vfs.OpRead, Glob: "log.meta", Count: 1, Err: syscall.ENOSPC},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := vfs.NewMem()
+			k := newKit(t, disk)
+			k.topic(1, 1)
+			for i, value := range []string{"a", "b"} {
+				k.checkProduced(k.produce(sent{values: []string{value}}.bytes(t), AcksISR), cluster.CodeNone, record.Offset(i))
+			}
+			cut := disk.CrashClone()
+			path := filepath.Join("data", partitionsDir, testTP.String(), "00000000000000000000.log")
+			info, err := cut.Stat(path)
+			k.check(err)
+			k.check(cut.Flip(path, info.Size-1, 1))
+			k.abandon()
+			failing := vfs.NewInjector(cut, nil)
+			failing.Add(rule)
+			k.fs, k.options.FS = failing, failing
+			one := []cluster.TopicPartition{testTP}
+			report := k.start()
+			known := rule.Err == syscall.EIO
+			if known != slices.Equal(report.Damaged, one) || known == slices.Equal(report.Failed, one) || report.Opened != 0 {
+				t.Fatalf("load report %+v", report)
+			}
+			k.manager.Registered()
+			k.put(testTP, 1, 1, 2)
+			k.reconcile()
+			k.manager.Retry()
+			if s := k.runner().Status(); s.Role != RoleOffline || len(k.outputs.online) > 0 {
+				t.Errorf("after another try: %+v", s)
+			}
+			if report := k.restart(cut.CrashClone()); !slices.Equal(report.Doubtful, one) {
+				t.Errorf("the next start reports %+v", report)
+			}
+		})
 	}
 }
 

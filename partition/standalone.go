@@ -116,7 +116,7 @@ type Standalone struct {
 func (o *Opener) Open(tp cluster.TopicPartition, id segment.Identity) (*Standalone, error) {
 	log, report, err := segment.Open(o.options.FS, o.Dir(tp), id, segment.DefaultConfig())
 	if err != nil {
-		return nil, err
+		return nil, doubted(report, err)
 	}
 	s := &Standalone{Report: report}
 	s.reader.log = log
@@ -125,7 +125,7 @@ func (o *Opener) Open(tp cluster.TopicPartition, id segment.Identity) (*Standalo
 	s.Begin(o.options.Clock.Now(), o.options.Clock.WallMs())
 	if err := s.loadProducers(); err != nil {
 		log.Abandon()
-		return nil, err
+		return nil, doubted(report, err)
 	}
 	s.show()
 	return s, nil

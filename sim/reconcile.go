@@ -183,6 +183,12 @@ func (b *broker) tryRoom() {
 			return
 		}
 		b.noRoom = without(b.noRoom, tp)
+		if err == nil && s.Report.Doubtful && !slices.Contains(b.suspect, tp) {
+			s.Abandon() // nobody was told: the next start does that
+			b.Offline(tp, errDisk)
+			b.damaged = append(b.damaged, tp)
+			continue
+		}
 		if r := b.adopt(tp, s, err); r != nil {
 			b.w.cov.RoomFound++
 			b.Online(tp)
