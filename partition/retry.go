@@ -36,8 +36,8 @@ func (m *Manager) openWaiting(at place) opening {
 func (m *Manager) Retry() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return
+	if m.closed || m.planner.self == cluster.NoBrokerEpoch {
+		return // before the broker is registered nobody has said what is wanted
 	}
 	seen := map[cluster.TopicPartition]bool{} // one that was removed and created again waits twice
 	m.waiting = slices.DeleteFunc(m.waiting, func(tp cluster.TopicPartition) bool {

@@ -128,6 +128,27 @@ func TestCase13_ALogThatHadNoRoomToRecoverIsOpenedLater(t *testing.T) {
 	}
 }
 
+// A registration may take longer than the pause between two tries. Until the metadata has spoken nothing is known of what waits, and nothing of it is forgotten.
+func TestCase13_NothingIsTriedAgainBeforeTheRegistration(t *testing.T) {
+	disk := vfs.NewMem()
+	k := newKit(t, disk)
+	k.topic(2, 2, cluster.ConfigEntry{Key: "flush.policy", Value: "os"})
+	k.isr(1, 2)
+	k.elect(1)
+	k.isr(1)
+	k.checkProduced(k.produce(sent{values: []string{"a"}}.bytes(t), AcksLeader), cluster.CodeNone, 0)
+	k.abandon()
+	fill(disk)
+	k.start()
+	k.manager.Retry()
+	k.elect(2)
+	disk.SetCapacity(0)
+	k.manager.Retry()
+	if s := k.runner().Status(); s.Role != RoleFollower || s.LogEnd != 1 {
+		t.Errorf("with room again: %+v", s)
+	}
+}
+
 // What failed for another reason stays as it is, and so does what nobody wants any more.
 func TestCase13_OnlyWantOfRoomIsTriedAgain(t *testing.T) {
 	disk := vfs.NewInjector(vfs.NewMem(), nil)

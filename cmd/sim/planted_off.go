@@ -3,10 +3,10 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
-	"flag"
 	"github.com/moldau-log/moldau/internal/planted"
 )
 
