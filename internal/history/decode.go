@@ -73,6 +73,8 @@ func (d *decoder) event(s *scanner, key []byte, e *Event) {
 		e.Acks = d.intern(s.str())
 	case "not_idempotent":
 		e.NotIdempotent = s.boolean()
+	case "ordered":
+		e.Ordered = s.boolean()
 	case "broker":
 		e.Broker, d.from = int32(s.integer(0, math.MaxInt32)), true
 	case "error":

@@ -79,6 +79,8 @@ type Event struct {
 	Acks string
 	// NotIdempotent marks a send that may be stored twice or out of order by its own retries.
 	NotIdempotent bool
+	// Ordered marks a commit whose client numbers its commits: one of unknown outcome cannot happen behind a later acknowledged one of the same member in the same generation.
+	Ordered bool
 	// Broker is whose log a Replica event shows, and who led while a drain read. 0 is a broker; Unknown is one of these that was read without it.
 	Broker int32
 	// Error is the reason of a fail or an info: for people, not for checks.

@@ -47,7 +47,7 @@ func (c *Checker) forget(op *operation, client int32, e *history.Event) {
 		} else {
 			reg.ended--
 		}
-		*w = commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true, of: reg, after: reg.ended, tied: reg.ended > 0 && reg.last >= e.Time}
+		*w = commit{began: e.Time, ended: never, dead: never, followed: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true, of: reg, after: reg.ended, tied: reg.ended > 0 && reg.last >= e.Time}
 		op.commits = append(op.commits, w)
 	}
 }

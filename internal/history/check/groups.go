@@ -26,6 +26,7 @@ type groups struct {
 	// doubtful counts a group's deletions that are under way, or whose outcome is unknown.
 	doubtful map[int32]int
 	told     map[toldKey]*told
+	series   map[seriesKey]int32
 	// starts are positions at which a new owner began behind where its group was: an anomaly if something is known to be in between.
 	starts []start
 }
@@ -55,7 +56,7 @@ type start struct {
 func newGroups() groups {
 	return groups{
 		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{}, tenures: map[tenureKey]tenure{},
-		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{}, doubtful: map[int32]int{}, told: map[toldKey]*told{},
+		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{}, doubtful: map[int32]int{}, told: map[toldKey]*told{}, series: map[seriesKey]int32{},
 	}
 }
 

@@ -50,8 +50,10 @@ type running struct {
 
 type modelMember struct {
 	name string
-	next map[int32]int64
-	busy bool
+	// ordered says that it numbers its commits: none of them has its effect behind a later one.
+	ordered bool
+	next    map[int32]int64
+	busy    bool
 }
 
 const (
@@ -62,7 +64,7 @@ const (
 // generate is a correct history.
 func generate(seed uint64, steps int) []history.Event {
 	m := &model{random: rand.New(rand.NewPCG(seed, 1)), time: 1, ops: map[string]int64{}, logs: make([]modelLog, modelPartitions), committed: map[int32]int64{}}
-	m.members = []*modelMember{{name: "m0", next: map[int32]int64{}}, {name: "m1", next: map[int32]int64{}}}
+	m.members = []*modelMember{{name: "m0", next: map[int32]int64{}}, {name: "m1", ordered: true, next: map[int32]int64{}}}
 	readers := []*modelMember{{name: "r0", next: map[int32]int64{}}, {name: "r1", next: map[int32]int64{}}}
 	m.logs[2].unclean = seed%5 == 4
 	m.rebalance()
@@ -124,7 +126,8 @@ func (m *model) now(e history.Event) {
 	m.write(e)
 }
 
-// proceed lets one operation have its effect, or be answered. A client's operations have their effects in their order.
+// proceed lets one operation have its effect, or be answered. A client's operations have their effects in their order, but for a commit that was given up and has no number: it may come as
+// late as it likes.
 func (m *model) proceed() {
 	if len(m.running) == 0 {
 		return
@@ -132,10 +135,13 @@ func (m *model) proceed() {
 	i := m.random.IntN(len(m.running))
 	r := m.running[i]
 	for j := range i {
-		if m.running[j].client == r.client && m.running[j].effect != nil {
+		if m.running[j].client == r.client && m.running[j].effect != nil && !m.running[j].late() {
 			i, r = j, m.running[j]
 			break
 		}
+	}
+	if r.effect != nil && r.late() && m.random.IntN(8) > 0 {
+		return
 	}
 	if r.effect != nil && !r.answered && m.random.IntN(12) == 0 && (r.event.Kind == history.Send || r.event.Kind == history.Commit) {
 		r.event.Type = history.Info
@@ -165,6 +171,11 @@ func (m *model) proceed() {
 		r.done()
 	}
 	m.running = slices.DeleteFunc(m.running, func(x *running) bool { return x == r })
+}
+
+// late says that an operation may have its effect behind later ones of its client.
+func (r *running) late() bool {
+	return r.answered && r.event.Kind == history.Commit && !r.event.Ordered
 }
 
 // replicated says that an operation may be answered: the records of a firm send are readable by then. What was cut is not known to be there.

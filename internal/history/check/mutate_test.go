@@ -255,7 +255,7 @@ var mutations = []mutation{
 
 // TestEveryMutationIsFound: one fault in a correct history is reported as what it is.
 func TestEveryMutationIsFound(t *testing.T) {
-	for _, m := range slices.Concat(mutations, vanishing, unacknowledged, forgetful) {
+	for _, m := range slices.Concat(mutations, vanishing, unacknowledged, forgetful, belated) {
 		t.Run(m.name, func(t *testing.T) {
 			done := 0
 			for seed := uint64(0); seed < 120 && done < 30; seed++ {
