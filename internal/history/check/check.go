@@ -91,7 +91,7 @@ func (c *Checker) add(e *history.Event) error {
 	case history.Latest:
 		c.latest(client, op, e)
 	case history.Assign:
-		c.assigned(client, e)
+		c.assigned(client, op, e)
 	case history.Seek:
 		c.sought(client, e)
 	case history.Admin:
@@ -101,7 +101,7 @@ func (c *Checker) add(e *history.Event) error {
 	case history.Fault:
 		c.healed(op, e)
 	case history.Join:
-		c.groups.tell(client, e)
+		c.groups.tell(client, op, e)
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ func (c *Checker) register(group string, r *history.Record) *register {
 	if reg == nil {
 		reg = &register{}
 		c.groups.registers[key] = reg
+		c.groups.life(key.group).awaits(reg)
 		c.groups.concerns(key)
 	}
 	return reg

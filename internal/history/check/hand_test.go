@@ -178,7 +178,7 @@ func (h *hand) committedBefore(p int32, time int64) bool {
 		if e.Time >= time {
 			break
 		}
-		if e.Action == history.DeleteGroup {
+		if h.deletes(e) {
 			committed, deleted = false, e.Time
 		}
 		if e.Kind == history.Commit && e.Type == history.OK && e.Generation > 0 && h.begun(e) > deleted {
@@ -191,8 +191,30 @@ func (h *hand) committedBefore(p int32, time int64) bool {
 // deletedWithin says whether a deletion of the group began or ended between two times.
 func (h *hand) deletedWithin(from, to int64) bool {
 	return slices.ContainsFunc(h.events, func(e history.Event) bool {
-		return e.Action == history.DeleteGroup && from <= e.Time && e.Time <= to
+		return h.deletes(&e) && from <= e.Time && e.Time <= to
 	})
+}
+
+// deletes says that an event is of a deletion of the group that was not refused.
+func (h *hand) deletes(e *history.Event) bool {
+	return e.Action == history.DeleteGroup && !slices.ContainsFunc(h.events, func(f history.Event) bool {
+		return f.Client == e.Client && f.Op == e.Op && f.Type == history.Fail
+	})
+}
+
+// deletingAt says whether a deletion of the group, refused or not, is under way at a time, or begins or ends then.
+func (h *hand) deletingAt(time int64) bool {
+	count := 0
+	for i := range h.events {
+		switch e := &h.events[i]; {
+		case e.Action != history.DeleteGroup || e.Time > time:
+		case e.Type == history.Invoke:
+			count++
+		case e.Time < time:
+			count--
+		}
+	}
+	return count > 0
 }
 
 // firstOf is the first offset that a client was given in a partition.
@@ -211,7 +233,7 @@ func (h *hand) firstOf(client string, p int32) int64 {
 func (h *hand) given(assign *history.Event, i int) bool {
 	p := assign.Records[i].Partition
 	at := h.position(p, assign)
-	return at >= 0 && at <= h.last(p) && h.last(p) >= h.lowest(p)
+	return !h.deletingAt(assign.Time) && at >= 0 && at <= h.last(p) && h.last(p) >= h.lowest(p)
 }
 
 // position is where the group was in a partition before an event, or was moved to from outside; -1 where it is not known.
@@ -222,7 +244,7 @@ func (h *hand) position(p int32, before *history.Event) int64 {
 		if e == before {
 			break
 		}
-		if e.Action == history.DeleteGroup {
+		if h.deletes(e) {
 			at = -1
 		}
 		for _, r := range e.Records {

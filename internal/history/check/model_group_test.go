@@ -60,6 +60,7 @@ func (m *model) deleteGroup() {
 		m.generation = 0
 		m.deleting = false
 	})
+	m.last().done = func() { m.deleting = false }
 }
 
 // latestReset is a partition of which members begin at the end where nothing is committed. They say so by a seek.

@@ -23,6 +23,7 @@ type model struct {
 	generation int32
 	members    []*modelMember
 	deleting   bool // the group: nobody joins
+	vague      bool // deletions of the group may have an unknown outcome
 }
 
 // modelLog is the log of a leader. What lies below high is on every replica, and readable.
@@ -61,12 +62,16 @@ const (
 	modelBrokers    = 3
 )
 
+// vagueSeeds are those from which on deletions of the group may have an unknown outcome, which leaves little to be known of it.
+const vagueSeeds = 10_000
+
 // generate is a correct history.
 func generate(seed uint64, steps int) []history.Event {
 	m := &model{random: rand.New(rand.NewPCG(seed, 1)), time: 1, ops: map[string]int64{}, logs: make([]modelLog, modelPartitions), committed: map[int32]int64{}}
 	m.members = []*modelMember{{name: "m0", next: map[int32]int64{}}, {name: "m1", ordered: true, next: map[int32]int64{}}}
 	readers := []*modelMember{{name: "r0", next: map[int32]int64{}}, {name: "r1", next: map[int32]int64{}}}
 	m.logs[2].unclean = seed%5 == 4
+	m.vague = seed >= vagueSeeds
 	m.rebalance()
 	for range steps {
 		switch m.random.IntN(12) {
@@ -143,9 +148,9 @@ func (m *model) proceed() {
 	if r.effect != nil && r.late() && m.random.IntN(8) > 0 {
 		return
 	}
-	if r.effect != nil && !r.answered && m.random.IntN(12) == 0 && (r.event.Kind == history.Send || r.event.Kind == history.Commit) {
+	if r.effect != nil && !r.answered && m.random.IntN(12) == 0 && m.mayBeUnknown(r) {
 		r.event.Type = history.Info
-		m.write(history.Event{Client: r.client, Op: r.event.Op, Type: history.Info, Kind: r.event.Kind})
+		m.write(history.Event{Client: r.client, Op: r.event.Op, Type: history.Info, Kind: r.event.Kind, Action: r.event.Action})
 		r.answered = true
 		return
 	}
@@ -171,6 +176,11 @@ func (m *model) proceed() {
 		r.done()
 	}
 	m.running = slices.DeleteFunc(m.running, func(x *running) bool { return x == r })
+}
+
+// mayBeUnknown says that an operation may be given up.
+func (m *model) mayBeUnknown(r *running) bool {
+	return r.event.Kind == history.Send || r.event.Kind == history.Commit || m.vague && r.event.Action == history.DeleteGroup
 }
 
 // late says that an operation may have its effect behind later ones of its client.
@@ -340,7 +350,7 @@ func (m *model) rare(readers []*modelMember) {
 	at := func(offset int64) []history.Record {
 		return []history.Record{{Topic: "t", Partition: p, Offset: offset, Epoch: history.Unknown}}
 	}
-	switch m.random.IntN(12) {
+	switch m.random.IntN(13) {
 	case 0, 1, 2:
 		m.rebalance()
 	case 3, 4:
@@ -360,6 +370,8 @@ func (m *model) rare(readers []*modelMember) {
 		m.begin(history.Event{Client: "reset", Kind: history.Commit, Group: "g", Records: at(to)}, func(*history.Event) { m.committed[p] = to })
 	case 11:
 		m.deleteGroup()
+	case 12: // it has members
+		m.begin(history.Event{Client: "b", Kind: history.Admin, Action: history.DeleteGroup, Group: "g"}, func(e *history.Event) { e.Type = history.Fail })
 	}
 }
 

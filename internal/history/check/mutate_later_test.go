@@ -68,7 +68,7 @@ func (h *hand) committedOnly(p int32, assign *history.Event) bool {
 			break
 		}
 		at := slices.IndexFunc(e.Records, func(r history.Record) bool { return r.Partition == p })
-		if e.Action == history.DeleteGroup || e.Kind == history.Commit && at >= 0 && e.Generation == 0 {
+		if h.deletes(e) || e.Kind == history.Commit && at >= 0 && e.Generation == 0 {
 			return false
 		}
 		if e.Kind != history.Commit || at < 0 {

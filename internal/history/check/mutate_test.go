@@ -203,7 +203,7 @@ var mutations = []mutation{
 		return ok
 	}},
 	{"both members own a partition", TwoOwners, func(h *hand) bool {
-		a, ok := h.pick(is(history.Assign, ""))
+		a, ok := h.pick(func(e *history.Event, i int) bool { return is(history.Assign, "")(e, i) && !h.deletingAt(e.Time) })
 		if ok {
 			e := h.events[a.event]
 			e.Client, e.Member, e.Op = "m9", "m9", 1

@@ -27,6 +27,14 @@ type operation struct {
 	fault   int // index in Checker.faults
 }
 
+// beganAt is when the operation of a completion began, as far as that is known.
+func beganAt(op *operation, e *history.Event) int64 {
+	if op == nil {
+		return e.Time
+	}
+	return op.began
+}
+
 // What a recorder must not write.
 var (
 	errNoInvoke = errors.New("it completes what was not begun")

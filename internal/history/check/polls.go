@@ -107,7 +107,7 @@ func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
 	if !s.began {
 		c.judgeDeleted(p, r.Offset, s.moved, by)
 		if s.taken {
-			c.start(registerKey{c.groups.of[by.client], p.index}, r.Offset, by)
+			c.start(registerKey{c.groups.of[by.client], p.index}, r.Offset, s.moved, by)
 		}
 	}
 	s.began = true
