@@ -38,8 +38,11 @@ func (d *decoder) decode(line []byte, e *Event) error {
 	if !d.timed {
 		return errNoTime
 	}
-	if !d.from && e.needsBroker() {
+	switch needed := e.needsBroker(); {
+	case needed && !d.from:
 		e.Broker = Unknown
+	case d.from && e.Broker == 0 && !needed:
+		e.broker0 = true
 	}
 	if e.Acks == acksAll {
 		e.Acks = AcksISR

@@ -31,7 +31,7 @@ func (e *Event) AppendJSON(b []byte) []byte {
 	if e.Ordered {
 		b = append(b, `,"ordered":true`...)
 	}
-	if e.Broker != Unknown && (e.needsBroker() || e.Broker != 0) {
+	if e.NamesBroker() {
 		b = append(b, `,"broker":`...)
 		b = strconv.AppendInt(b, int64(e.Broker), 10)
 	}

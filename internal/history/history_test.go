@@ -173,11 +173,14 @@ func TestBroker0IsOne(t *testing.T) {
 	for text, want := range map[string]int32{
 		`"kind":"replica"`: Unknown, `"kind":"replica","broker":0`: 0, `"kind":"replica","broker":7`: 7,
 		`"kind":"poll","action":"drain"`: Unknown, `"kind":"poll","broker":0,"action":"drain"`: 0, `"kind":"admin","action":"drained"`: Unknown,
-		`"kind":"poll"`: 0,
+		`"kind":"poll"`: 0, `"kind":"poll","broker":0`: 0,
 	} {
 		events, _, err := read(t, `{"t":1,"client":"a","op":1,"type":"ok",`+text+"}\n")
 		if err != nil || len(events) != 1 || events[0].Broker != want {
 			t.Errorf("%s: %+v, %v; want %d", text, events, err, want)
+		}
+		if named := strings.Contains(text, "broker"); err == nil && events[0].NamesBroker() != named {
+			t.Errorf("%s: names a broker: %v", text, !named)
 		}
 	}
 }
