@@ -12,7 +12,7 @@ func (c *Checker) administering(op *operation, e *history.Event) {
 		c.deleting(op, c.names.client(e.Client), e)
 	}
 	if op.topic = topicOf(e); e.Action == history.DeleteTopic && op.topic != "" {
-		c.names.topic(op.topic).deletions++
+		c.names.topic(op.topic).deleting(e.Time)
 	}
 }
 
@@ -34,10 +34,10 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 	if e.Action == history.DeleteGroup {
 		c.deleted(op, e)
 	}
+	if op.action == history.DeleteTopic && op.topic != "" {
+		c.names.topic(op.topic).deleted(op.began, e.Type == history.Fail)
+	}
 	if e.Type == history.Fail {
-		if op.action == history.DeleteTopic && op.topic != "" {
-			c.names.topic(op.topic).deletions--
-		}
 		return nil
 	}
 	if e.Action == history.DeleteRecords {
@@ -70,7 +70,7 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 			if err != nil {
 				return err
 			}
-			d.began, d.end, d.by, d.gone = min(d.began, op.began), r.Offset, by, p.topic.gone()
+			d.began, d.end, d.by = min(d.began, op.began), r.Offset, by
 			p.reached(r.Offset, floorDrained, by)
 		}
 	}
@@ -99,6 +99,9 @@ func (c *Checker) unfinished() {
 		switch op.kind {
 		case history.Admin:
 			c.happened(op, origin{}, false)
+			if op.action == history.DeleteTopic && op.topic != "" {
+				c.names.topic(op.topic).deleted(op.began, false)
+			}
 		case history.Send:
 			for _, id := range op.values {
 				if want := c.values.at(id).want; want >= 0 {

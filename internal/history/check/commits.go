@@ -126,7 +126,7 @@ func (c *Checker) fetched(op *operation, e *history.Event) {
 	}
 	group := cmp.Or(e.Group, op.group)
 	for i := range e.Records {
-		if reg := c.register(group, &e.Records[i]); reg != nil && !c.names.topic(e.Records[i].Topic).gone() { // its offsets go with it
+		if reg := c.register(group, &e.Records[i]); reg != nil {
 			reg.fetches = append(reg.fetches, fetch{op.began, e.Time, e.Records[i].Offset, c.names.client(e.Client), e.Op})
 		}
 	}
@@ -135,6 +135,7 @@ func (c *Checker) fetched(op *operation, e *history.Event) {
 // judgeRegister holds what was fetched to what was committed.
 func (c *Checker) judgeRegister(key registerKey, reg *register) {
 	p := c.parts[key.part]
+	reg.leaveOutDeleted(p.topic)
 	slices.SortStableFunc(reg.commits, func(a, b *commit) int { return cmp.Compare(a.began, b.began) })
 	slices.SortStableFunc(reg.fetches, func(a, b fetch) int { return cmp.Compare(a.began, b.began) })
 	reg.deleted = slices.ContainsFunc(reg.commits, func(w *commit) bool { return w.deletes && w.status != failed })

@@ -148,7 +148,7 @@ func (c *Checker) assigned(client int32, op *operation, e *history.Event) {
 			session.taken = r.Offset < 0
 			c.start(key, r.Offset, began, by)
 		}
-		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 && !life.overtook(began) && !p.topic.gone() {
+		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 && !life.overtook(began) {
 			reg.begins = append(reg.begins, begin{e.Time, r.Offset, e.Generation, by})
 		}
 	}

@@ -24,9 +24,7 @@ func (c *Checker) latest(client int32, op *operation, e *history.Event) {
 		r := &e.Records[i]
 		if p := c.part(r.Topic, r.Partition); p != nil && r.Offset >= 0 {
 			by := origin{client: client, op: e.Op, time: e.Time}
-			if !p.topic.gone() {
-				p.ends = append(p.ends, endOffset{op.began, e.Time, r.Offset, by, "was answered as"})
-			}
+			p.ends = append(p.ends, endOffset{op.began, e.Time, r.Offset, by, "was answered as"})
 			p.reached(r.Offset, floorEnd, by)
 		}
 	}

@@ -13,7 +13,7 @@ type drain struct {
 	began  int64
 	end    int64 // where it stopped, -1 for not complete
 	by     origin
-	gone   bool // its topic was being deleted when it ended
+	gone   bool // its topic was, when it ended
 }
 
 // maxDrains bounds the drains of a partition that are told apart, by the bits of slot.drains.

@@ -101,7 +101,7 @@ func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
 			a.Detail = fmt.Sprintf("offset %d was returned to a consumer whose next offset is %d", r.Offset, s.next)
 			a.Evidence = c.both(s.last, by)
 		})
-	case r.Offset > s.next && !p.topic.gone():
+	case r.Offset > s.next:
 		p.gaps = append(p.gaps, gap{from: s.next, to: r.Offset, kind: skip, before: s.last, by: by})
 	}
 	if !s.began {
@@ -149,8 +149,11 @@ func (c *Checker) leave(client, part int32) {
 	if s == nil {
 		return
 	}
+	p := c.parts[part]
+	if !p.topic.gone() { // a deletion that was under way has failed
+		s.whole = s.next
+	}
 	if s.began && s.first < s.whole {
-		p := c.parts[part]
 		p.covered = append(p.covered, span{s.first, s.whole - 1})
 	}
 	delete(c.sessions[client], part)

@@ -82,6 +82,7 @@ func (c *Checker) Report() *Report {
 		return cmp.Or(cmp.Compare(a.topic.id, b.topic.id), cmp.Compare(a.number, b.number))
 	})
 	for _, p := range parts {
+		p.leaveOutDeleted()
 		c.judgeGaps(p)
 		c.judgeLost(p)
 		floors := c.floorsOf(p)
