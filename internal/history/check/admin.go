@@ -25,6 +25,7 @@ func topicOf(e *history.Event) string {
 
 // administered takes how an admin operation ended, or what was seen in one without an invoke.
 func (c *Checker) administered(client int32, op *operation, e *history.Event) error {
+	invoked := op
 	if op == nil {
 		op = &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group}
 		c.administering(op, e)
@@ -66,11 +67,15 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 		case history.Relaxed, history.Unclean:
 			p.relaxed = true
 		case history.Drained:
-			d, err := p.drain(client, e.Broker, op.began)
+			began := c.drainBegan(p, client, invoked, e)
+			d, err := p.drain(client, e.Broker, began)
 			if err != nil {
 				return err
 			}
-			d.began, d.end, d.by = min(d.began, op.began), r.Offset, by
+			if invoked != nil {
+				d.began = min(d.began, began)
+			}
+			d.end, d.by = r.Offset, by
 			p.reached(r.Offset, floorDrained, by)
 		}
 	}

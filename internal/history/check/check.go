@@ -65,6 +65,7 @@ func (c *Checker) Add(e *history.Event) error {
 
 func (c *Checker) add(e *history.Event) error {
 	client := c.names.client(e.Client)
+	c.names.first[client] = min(c.names.first[client], e.Time)
 	if e.Type == history.Invoke {
 		if err := wholeInvoke(e); err != nil {
 			return err

@@ -36,7 +36,7 @@ func (c *Checker) judgeLatest(p *part, floors []floor) {
 	c.judgeEnds(p, p.ends, floors)
 	var ends []endOffset
 	for _, d := range p.drains {
-		if d.end >= 0 && !d.gone {
+		if d.end >= 0 && !d.gone && d.began < never {
 			ends = append(ends, endOffset{d.began, d.by.time, d.end, d.by, fmt.Sprintf("was reached by a drain from broker %d at", d.broker)})
 		}
 	}

@@ -52,11 +52,12 @@ func (p *part) firm() bool { return !p.relaxed && !p.emptied && !p.topic.relaxed
 type names struct {
 	clients map[string]int32
 	texts   []string // of clients; 0 is nobody
+	first   []int64  // times of their first events, never for none
 	topics  map[string]*topic
 }
 
 func newNames() names {
-	return names{clients: map[string]int32{}, texts: []string{""}, topics: map[string]*topic{}}
+	return names{clients: map[string]int32{}, texts: []string{""}, first: []int64{never}, topics: map[string]*topic{}}
 }
 
 func (n *names) client(name string) int32 {
@@ -65,6 +66,7 @@ func (n *names) client(name string) int32 {
 		i = int32(len(n.texts))
 		n.clients[name] = i
 		n.texts = append(n.texts, name)
+		n.first = append(n.first, never)
 	}
 	return i
 }

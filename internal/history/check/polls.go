@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/moldau-log/moldau/internal/history"
@@ -65,7 +64,10 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 		s.read = true
 	}
 	if e.Action == history.Drain {
-		d, err := p.drain(by.client, e.Broker, cmp.Or(began, e.Time))
+		if began == 0 {
+			began = min(c.drainBegan(p, by.client, nil, e), e.Time)
+		}
+		d, err := p.drain(by.client, e.Broker, began)
 		if err != nil {
 			return err
 		}
