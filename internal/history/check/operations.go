@@ -23,7 +23,7 @@ type operation struct {
 	topic   string
 	values  []valueID
 	commits []*commit
-	trims   []*trim
+	trims   map[*part]*trim
 	fault   int // index in Checker.faults
 }
 
