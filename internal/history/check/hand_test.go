@@ -91,6 +91,11 @@ func (h *hand) firm(e *history.Event, i int) bool {
 	return e.Type == history.OK && e.Kind == history.Send && e.Acks == "" && !e.NotIdempotent && r.Offset >= h.lowest(r.Partition)
 }
 
+// safe is as ok, in partitions where nothing acknowledged may be lost.
+func (h *hand) safe(ok func(*history.Event, int) bool) func(*history.Event, int) bool {
+	return func(e *history.Event, i int) bool { return ok(e, i) && h.lowest(e.Records[i].Partition) < never }
+}
+
 // inner says that a record of a poll has neighbours of its partition in the same poll.
 func inner(e *history.Event, i int) bool {
 	same := func(j int) bool {
@@ -123,7 +128,7 @@ func (h *hand) swap(a, b string) {
 }
 
 func (h *hand) changeReplica(f func(*history.Record)) bool {
-	a, ok := h.pick(func(e *history.Event, i int) bool { return e.Kind == history.Replica && e.Records[i].Value != "" })
+	a, ok := h.pick(h.safe(func(e *history.Event, i int) bool { return e.Kind == history.Replica && e.Records[i].Value != "" }))
 	if ok {
 		f(h.record(a))
 	}
@@ -238,24 +243,27 @@ func (h *hand) given(assign *history.Event, i int) bool {
 
 // position is where the group was in a partition before an event, or was moved to from outside; -1 where it is not known.
 func (h *hand) position(p int32, before *history.Event) int64 {
-	at, outside := int64(-1), int64(-1)
+	at, outside, lost := int64(-1), int64(-1), false
 	for i := range h.events {
 		e := &h.events[i]
 		if e == before {
 			break
 		}
 		if h.deletes(e) {
-			at = -1
+			at, lost = -1, false
 		}
 		for _, r := range e.Records {
 			switch {
 			case r.Partition != p:
+			case e.Kind == history.Assign && r.Offset >= 0:
+				at, lost = max(at, r.Offset), false
+			case lost: // a member moved to a place that is not known, and only a new owner tells
 			case e.Kind == history.Poll && e.Group != "":
 				at = max(at, r.Offset+1)
-			case e.Kind == history.Assign, e.Kind == history.Seek && e.Client[0] == 'm' && r.Offset >= 0:
+			case e.Kind == history.Seek && e.Client[0] == 'm' && r.Offset >= 0:
 				at = max(at, r.Offset)
 			case e.Kind == history.Seek && e.Client[0] == 'm':
-				at = -1
+				at, lost = -1, true
 			case e.Kind == history.Commit && e.Generation == 0:
 				outside = max(outside, r.Offset)
 			}

@@ -84,7 +84,7 @@ func (h *hand) committedOnly(p int32, assign *history.Event) bool {
 			zeros--
 		case e.Type == history.Invoke:
 			above[key] = zeros == 0
-		case e.Type == history.OK && e.Generation < assign.Generation:
+		case e.Type == history.OK && e.Generation < assign.Generation && e.Time < assign.Time:
 			older = older || above[key]
 		}
 	}

@@ -71,7 +71,7 @@ var mutations = []mutation{
 		return ok
 	}},
 	{"a poll comes twice", NonmonotonicPoll, func(h *hand) bool {
-		a, ok := h.pick(is(history.Poll, history.Drain))
+		a, ok := h.pick(h.safe(is(history.Poll, history.Drain)))
 		if ok {
 			again := h.events[a.event]
 			again.Op += 1 << 20
@@ -80,7 +80,7 @@ var mutations = []mutation{
 		return ok
 	}},
 	{"another value is read at an offset", InconsistentOffsets, func(h *hand) bool {
-		a, ok := h.pick(is(history.Poll, history.Drain))
+		a, ok := h.pick(h.safe(is(history.Poll, history.Drain)))
 		b, sent := h.pick(func(e *history.Event, i int) bool {
 			return e.Kind == history.Send && e.Type == history.Invoke && e.Records[i].Value != h.record(a).Value
 		})
@@ -226,7 +226,7 @@ var mutations = []mutation{
 	}},
 	{"a record leaves one replica", ReplicaHole, func(h *hand) bool {
 		a, ok := h.pick(func(e *history.Event, i int) bool {
-			return e.Kind == history.Replica && e.Records[i].Value != "" && i > 0
+			return e.Kind == history.Replica && e.Records[i].Value != "" && i > 0 && h.lowest(e.Records[i].Partition) < never
 		})
 		if ok {
 			remove(&h.events[a.event], a.record)
@@ -243,9 +243,9 @@ var mutations = []mutation{
 		return ok
 	}},
 	{"a leader epoch goes back", EpochBack, func(h *hand) bool {
-		a, ok := h.pick(func(e *history.Event, i int) bool {
+		a, ok := h.pick(h.safe(func(e *history.Event, i int) bool {
 			return e.Kind == history.Replica && e.Records[i].Epoch > 0 && i > 0 && e.Records[i-1].Epoch > 0
-		})
+		}))
 		if ok {
 			h.everywhere(h.record(a).Value, func(e *history.Event, i int) { e.Records[i].Epoch = 0 }, history.Poll, history.Replica)
 		}

@@ -172,7 +172,9 @@ func (h *hand) assignOf(poll *history.Event, i int) *history.Record {
 			switch r := &e.Records[k]; {
 			case r.Partition != p:
 			case e.Kind == history.Assign && r.Offset != history.Kept:
-				assign = r
+				if assign = r; h.deletingAt(e.Time) {
+					assign = nil
+				}
 			case e.Kind != history.Assign:
 				assign = nil
 			}
