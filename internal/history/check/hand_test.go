@@ -257,19 +257,18 @@ func (h *hand) position(p int32, before *history.Event) int64 {
 			case r.Partition != p:
 			case e.Kind == history.Assign && r.Offset >= 0:
 				at, lost = max(at, r.Offset), false
-			case lost: // a member moved to a place that is not known, and only a new owner tells
 			case e.Kind == history.Poll && e.Group != "":
 				at = max(at, r.Offset+1)
 			case e.Kind == history.Seek && e.Client[0] == 'm' && r.Offset >= 0:
 				at = max(at, r.Offset)
-			case e.Kind == history.Seek && e.Client[0] == 'm':
-				at, lost = -1, true
+			case e.Kind == history.Seek && e.Client[0] == 'm': // to a place that is not known: only a new owner tells
+				lost = true
 			case e.Kind == history.Commit && e.Generation == 0:
 				outside = max(outside, r.Offset)
 			}
 		}
 	}
-	if at < 0 {
+	if at < 0 || lost {
 		return -1
 	}
 	return max(at, outside)
