@@ -38,8 +38,11 @@ func (d *decoder) decode(line []byte, e *Event) error {
 	if !d.timed {
 		return errNoTime
 	}
-	if !d.from && e.needsBroker() {
+	switch needed := e.needsBroker(); {
+	case needed && !d.from:
 		e.Broker = Unknown
+	case d.from && e.Broker == 0 && !needed:
+		e.broker0 = true
 	}
 	if e.Acks == acksAll {
 		e.Acks = AcksISR
@@ -73,6 +76,8 @@ func (d *decoder) event(s *scanner, key []byte, e *Event) {
 		e.Acks = d.intern(s.str())
 	case "not_idempotent":
 		e.NotIdempotent = s.boolean()
+	case "ordered":
+		e.Ordered = s.boolean()
 	case "broker":
 		e.Broker, d.from = int32(s.integer(0, math.MaxInt32)), true
 	case "error":

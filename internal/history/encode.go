@@ -28,7 +28,10 @@ func (e *Event) AppendJSON(b []byte) []byte {
 	if e.NotIdempotent {
 		b = append(b, `,"not_idempotent":true`...)
 	}
-	if e.Broker != Unknown && (e.needsBroker() || e.Broker != 0) {
+	if e.Ordered {
+		b = append(b, `,"ordered":true`...)
+	}
+	if e.NamesBroker() {
 		b = append(b, `,"broker":`...)
 		b = strconv.AppendInt(b, int64(e.Broker), 10)
 	}

@@ -79,10 +79,19 @@ type Event struct {
 	Acks string
 	// NotIdempotent marks a send that may be stored twice or out of order by its own retries.
 	NotIdempotent bool
+	// Ordered marks a commit whose client numbers its commits: one of unknown outcome cannot happen behind a later acknowledged one of the same member in the same generation.
+	Ordered bool
 	// Broker is whose log a Replica event shows, and who led while a drain read. 0 is a broker; Unknown is one of these that was read without it.
 	Broker int32
+	// broker0 says that the line named broker 0, where it does not say itself that it needs one: that is known of its invoke.
+	broker0 bool
 	// Error is the reason of a fail or an info: for people, not for checks.
 	Error string
+}
+
+// NamesBroker says whether the event names a broker: 0 is one only where it has to name one, or was read with it.
+func (e *Event) NamesBroker() bool {
+	return e.Broker > 0 || e.Broker == 0 && (e.broker0 || e.needsBroker())
 }
 
 // needsBroker says that an event without a broker is not whole, and so 0 has to be told from none.

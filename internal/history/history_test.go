@@ -35,6 +35,7 @@ var examples = []Event{
 		Records: []Record{{Topic: "a", Partition: 0, Offset: 0, Epoch: 0, Value: "x"}, {Topic: "b", Partition: 3, Offset: 1 << 60, Epoch: 9}}},
 	{Time: 4, Client: "c", Op: 8, Type: OK, Kind: Assign, Topic: "t", Generation: 5, Records: []Record{{Topic: "t", Offset: Kept, Epoch: Unknown}}},
 	{Time: 5, Client: "d", Op: 9, Type: OK, Kind: Replica, Topic: "t", Broker: 2, Records: []Record{{Topic: "t", Offset: 4, Epoch: 1, CRC: 1<<32 - 1, Value: "x"}}},
+	{Time: 5, Client: "m", Op: 2, Type: Invoke, Kind: Commit, Group: "g", Member: "m-1", Generation: 2, Ordered: true, Topic: "t", Records: []Record{{Topic: "t", Offset: 3, Epoch: Unknown}}},
 	{Time: 6, Client: "n", Op: 1, Type: OK, Kind: Admin, Action: DeleteTopic, Topic: "t"},
 }
 
@@ -87,14 +88,15 @@ func TestTornLastLineIsTolerated(t *testing.T) {
 	for i := range examples {
 		whole = examples[i].AppendJSON(whole)
 	}
-	end := len(whole) - len(examples[5].AppendJSON(nil))
+	last := len(examples) - 1
+	end := len(whole) - len(examples[last].AppendJSON(nil))
 	for cut := end + 1; cut < len(whole)-1; cut++ {
 		events, r, err := read(t, string(whole[:cut]))
-		if err != nil || len(events) != 5 || !r.Torn() || r.Line() != 6 {
+		if err != nil || len(events) != last || !r.Torn() || r.Line() != last+1 {
 			t.Fatalf("cut at %d: %d events, torn %v at line %d, %v", cut, len(events), r.Torn(), r.Line(), err)
 		}
 	}
-	if events, r, err := read(t, string(whole[:len(whole)-1])); err != nil || len(events) != 6 || r.Torn() {
+	if events, r, err := read(t, string(whole[:len(whole)-1])); err != nil || len(events) != last+1 || r.Torn() {
 		t.Errorf("without its newline: %d events, torn %v, %v", len(events), r.Torn(), err)
 	}
 }
@@ -171,11 +173,14 @@ func TestBroker0IsOne(t *testing.T) {
 	for text, want := range map[string]int32{
 		`"kind":"replica"`: Unknown, `"kind":"replica","broker":0`: 0, `"kind":"replica","broker":7`: 7,
 		`"kind":"poll","action":"drain"`: Unknown, `"kind":"poll","broker":0,"action":"drain"`: 0, `"kind":"admin","action":"drained"`: Unknown,
-		`"kind":"poll"`: 0,
+		`"kind":"poll"`: 0, `"kind":"poll","broker":0`: 0,
 	} {
 		events, _, err := read(t, `{"t":1,"client":"a","op":1,"type":"ok",`+text+"}\n")
 		if err != nil || len(events) != 1 || events[0].Broker != want {
 			t.Errorf("%s: %+v, %v; want %d", text, events, err, want)
+		}
+		if named := strings.Contains(text, "broker"); err == nil && events[0].NamesBroker() != named {
+			t.Errorf("%s: names a broker: %v", text, !named)
 		}
 	}
 }

@@ -1,10 +1,6 @@
 package check
 
-import (
-	"cmp"
-
-	"github.com/moldau-log/moldau/internal/history"
-)
+import "github.com/moldau-log/moldau/internal/history"
 
 // administering takes an admin operation that begins. What is going to be deleted need not be there from now on; only a clear failure takes that back, so
 // the deletion counts when the operation has ended in another way, or never.
@@ -13,10 +9,10 @@ func (c *Checker) administering(op *operation, e *history.Event) {
 	case history.DeleteRecords:
 		c.trimming(op, e)
 	case history.DeleteGroup:
-		c.forget(op, c.names.client(e.Client), e)
+		c.deleting(op, c.names.client(e.Client), e)
 	}
 	if op.topic = topicOf(e); e.Action == history.DeleteTopic && op.topic != "" {
-		c.names.topic(op.topic).deletions++
+		c.names.topic(op.topic).deleting(e.Time)
 	}
 }
 
@@ -27,33 +23,9 @@ func topicOf(e *history.Event) string {
 	return e.Topic
 }
 
-// forget commits "nothing" in every register of a group that is deleted; what its members were given binds no other. A register that another deletion has emptied, with
-// nothing behind that, takes this one in its place: what many deletions of a group leave does not grow with them.
-func (c *Checker) forget(op *operation, client int32, e *history.Event) {
-	group := c.groups.group(e.Group)
-	c.groups.lives[group]++
-	c.groups.doubtful[group]++
-	for part := range c.groups.parts[group] {
-		key := registerKey{group, part}
-		delete(c.groups.given, key)
-		reg := c.groups.registers[key]
-		if reg == nil {
-			continue
-		}
-		w := reg.idle(e.Time)
-		if w == nil {
-			w = &commit{}
-			reg.commits = append(reg.commits, w)
-		} else {
-			reg.ended--
-		}
-		*w = commit{began: e.Time, ended: never, dead: never, noted: never, offset: -1, client: client, op: e.Op, status: unknown, deletes: true, of: reg, after: reg.ended, tied: reg.ended > 0 && reg.last >= e.Time}
-		op.commits = append(op.commits, w)
-	}
-}
-
 // administered takes how an admin operation ended, or what was seen in one without an invoke.
 func (c *Checker) administered(client int32, op *operation, e *history.Event) error {
+	invoked := op
 	if op == nil {
 		op = &operation{kind: e.Kind, action: e.Action, began: e.Time, group: e.Group}
 		c.administering(op, e)
@@ -61,16 +33,12 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 	by := origin{client: client, op: e.Op, time: e.Time}
 	c.committed(op, e)
 	if e.Action == history.DeleteGroup {
-		group := c.groups.group(cmp.Or(e.Group, op.group))
-		c.groups.lives[group]++
-		if e.Type != history.Info {
-			c.groups.doubtful[group]--
-		}
+		c.deleted(op, e)
+	}
+	if op.action == history.DeleteTopic && op.topic != "" {
+		c.names.topic(op.topic).deleted(op.began, e.Type == history.Fail)
 	}
 	if e.Type == history.Fail {
-		if op.action == history.DeleteTopic && op.topic != "" {
-			c.names.topic(op.topic).deletions--
-		}
 		return nil
 	}
 	if e.Action == history.DeleteRecords {
@@ -99,11 +67,15 @@ func (c *Checker) administered(client int32, op *operation, e *history.Event) er
 		case history.Relaxed, history.Unclean:
 			p.relaxed = true
 		case history.Drained:
-			d, err := p.drain(client, e.Broker, op.began)
+			began := c.drainBegan(p, client, invoked, e)
+			d, err := p.drain(client, e.Broker, began)
 			if err != nil {
 				return err
 			}
-			d.began, d.end, d.by, d.gone = min(d.began, op.began), r.Offset, by, p.topic.gone()
+			if invoked != nil {
+				d.began = min(d.began, began)
+			}
+			d.end, d.by = r.Offset, by
 			p.reached(r.Offset, floorDrained, by)
 		}
 	}
@@ -132,6 +104,9 @@ func (c *Checker) unfinished() {
 		switch op.kind {
 		case history.Admin:
 			c.happened(op, origin{}, false)
+			if op.action == history.DeleteTopic && op.topic != "" {
+				c.names.topic(op.topic).deleted(op.began, false)
+			}
 		case history.Send:
 			for _, id := range op.values {
 				if want := c.values.at(id).want; want >= 0 {

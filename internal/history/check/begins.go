@@ -103,8 +103,8 @@ func (l *lowestSince) at(time, since int64) int64 {
 	return l.low.before(count)
 }
 
-// until is when a commit had its effect at the latest.
-func (w *commit) until() int64 { return min(w.ended, w.dead) }
+// until is when a commit had its effect at the latest, if no acknowledged one is known to have hidden it since.
+func (w *commit) until() int64 { return min(w.ended, w.dead, w.followed-1) }
 
 // prefix is a Fenwick tree: it keeps the best of what was added at places, and tells the best of a prefix of them.
 type prefix[T any] struct {

@@ -103,6 +103,15 @@ var shapes = map[string]func(n int, add func(history.Event)){
 			add(history.Event{Client: fmt.Sprint("c", i), Kind: history.Poll, Type: history.OK, Records: ends})
 		}
 	},
+	"partitions": func(n int, add func(history.Event)) { // of one DeleteRecords
+		trim := history.Event{Client: "n", Kind: history.Admin, Action: history.DeleteRecords}
+		for i := range n {
+			trim.Records = append(trim.Records, history.Record{Topic: "t", Partition: int32(i), Offset: 1})
+		}
+		for _, trim.Type = range []history.Type{history.Invoke, history.OK} {
+			add(trim)
+		}
+	},
 	"deletions": func(n int, add func(history.Event)) { // and as many consumers that come later
 		for i := range n {
 			add(history.Event{Client: "n", Op: int64(i), Kind: history.Admin, Action: history.DeleteRecords, Type: history.OK, Records: []history.Record{{Topic: "t", Offset: int64(i)}}})

@@ -65,6 +65,7 @@ func (c *Checker) Add(e *history.Event) error {
 
 func (c *Checker) add(e *history.Event) error {
 	client := c.names.client(e.Client)
+	c.names.first[client] = min(c.names.first[client], e.Time)
 	if e.Type == history.Invoke {
 		if err := wholeInvoke(e); err != nil {
 			return err
@@ -91,7 +92,7 @@ func (c *Checker) add(e *history.Event) error {
 	case history.Latest:
 		c.latest(client, op, e)
 	case history.Assign:
-		c.assigned(client, e)
+		c.assigned(client, op, e)
 	case history.Seek:
 		c.sought(client, e)
 	case history.Admin:
@@ -101,7 +102,7 @@ func (c *Checker) add(e *history.Event) error {
 	case history.Fault:
 		c.healed(op, e)
 	case history.Join:
-		c.groups.tell(client, e)
+		c.groups.tell(client, op, e)
 	}
 	return nil
 }

@@ -45,11 +45,14 @@ func (r *register) idle(time int64) *commit {
 // commit is a write. Its effect lies between began and ended, and ended is never for one whose outcome is unknown.
 type commit struct {
 	began, ended int64
-	// dead is when it cannot have any effect after: an acknowledged commit of the same member, or with a newer generation, had ended. Never otherwise.
-	dead       int64
+	// dead is when it cannot have any effect after: an acknowledged commit with a newer generation had ended, or the next one of its series. Never otherwise.
+	dead int64
+	// followed is when the next acknowledged commit of its series began, never for none: its effect comes before that one's, or not at all.
+	followed   int64
 	offset     int64
 	generation int32
 	client     int32
+	series     int32 // see groups.series
 	op         int64
 	noted      int64 // time of the completion, of an unknown one too; never for none
 	status     status
@@ -83,6 +86,7 @@ func (c *Checker) register(group string, r *history.Record) *register {
 	if reg == nil {
 		reg = &register{}
 		c.groups.registers[key] = reg
+		c.groups.life(key.group).awaits(reg)
 		c.groups.concerns(key)
 	}
 	return reg
@@ -90,12 +94,13 @@ func (c *Checker) register(group string, r *history.Record) *register {
 
 func (c *Checker) committing(op *operation, client int32, e *history.Event) {
 	news := c.groups.newerTold(client, e)
+	series := c.groups.seriesOf(client, e)
 	for i := range e.Records {
 		reg := c.register(e.Group, &e.Records[i])
 		if reg == nil {
 			continue
 		}
-		w := &commit{began: e.Time, ended: never, dead: never, noted: never, offset: e.Records[i].Offset, generation: e.Generation, client: client, op: e.Op, status: unknown, told: news, of: reg, after: reg.ended}
+		w := &commit{began: e.Time, ended: never, dead: never, followed: never, noted: never, offset: e.Records[i].Offset, generation: e.Generation, client: client, series: series, op: e.Op, status: unknown, told: news, of: reg, after: reg.ended}
 		reg.commits = append(reg.commits, w)
 		op.commits = append(op.commits, w)
 	}
@@ -121,7 +126,7 @@ func (c *Checker) fetched(op *operation, e *history.Event) {
 	}
 	group := cmp.Or(e.Group, op.group)
 	for i := range e.Records {
-		if reg := c.register(group, &e.Records[i]); reg != nil && !c.names.topic(e.Records[i].Topic).gone() { // its offsets go with it
+		if reg := c.register(group, &e.Records[i]); reg != nil {
 			reg.fetches = append(reg.fetches, fetch{op.began, e.Time, e.Records[i].Offset, c.names.client(e.Client), e.Op})
 		}
 	}
@@ -130,6 +135,7 @@ func (c *Checker) fetched(op *operation, e *history.Event) {
 // judgeRegister holds what was fetched to what was committed.
 func (c *Checker) judgeRegister(key registerKey, reg *register) {
 	p := c.parts[key.part]
+	reg.leaveOutDeleted(p.topic)
 	slices.SortStableFunc(reg.commits, func(a, b *commit) int { return cmp.Compare(a.began, b.began) })
 	slices.SortStableFunc(reg.fetches, func(a, b fetch) int { return cmp.Compare(a.began, b.began) })
 	reg.deleted = slices.ContainsFunc(reg.commits, func(w *commit) bool { return w.deletes && w.status != failed })
@@ -162,7 +168,7 @@ type candidates struct {
 }
 
 func candidatesOf(commits []*commit) map[int64]*candidates {
-	nothing := &commit{began: -never, ended: -never, dead: never, status: okay, offset: -1}
+	nothing := &commit{began: -never, ended: -never, dead: never, followed: never, status: okay, offset: -1}
 	written := map[int64]*candidates{-1: {commits: []*commit{nothing}}}
 	for _, w := range commits {
 		if w.status == failed {
@@ -211,9 +217,13 @@ func (c *Checker) commitEvidence(w *commit) Evidence {
 	return e
 }
 
-// bury works out when commits of unknown outcome can no longer happen: once an acknowledged commit that the same client began after them has ended, or one
-// with a newer generation. In a group that was deleted, generations have begun anew and say nothing.
+// bury works out when commits of unknown outcome can no longer happen: once an acknowledged one with a newer generation has ended, or one of the same series that began after
+// they were given up. Any other may come late, for ever: a request waits in a network as long as it likes. In a group that was deleted, generations and numbers have begun
+// anew and say nothing.
 func (r *register) bury() {
+	if r.deleted {
+		return
+	}
 	acked := newCommitSweep(r.commits).acked
 	slices.SortStableFunc(acked, func(a, b *commit) int { return cmp.Compare(a.generation, b.generation) })
 	newer := make([]int64, len(acked)+1) // newer[i]: the earliest end of acked[i:]
@@ -221,17 +231,17 @@ func (r *register) bury() {
 	for i := len(acked) - 1; i >= 0; i-- {
 		newer[i] = min(newer[i+1], acked[i].ended)
 	}
-	next := map[int32]*commit{} // by client: its next acknowledged commit
+	next := map[int32]*commit{} // by series: its next acknowledged commit
 	for i := len(r.commits) - 1; i >= 0; i-- {
 		w := r.commits[i]
 		if w.status == okay {
-			next[w.client] = w
+			next[w.series] = w
 			continue
 		}
-		if after := next[w.client]; after != nil && w.noted <= after.began {
-			w.dead = after.ended
+		if after := next[w.series]; w.series != unnumbered && after != nil && w.noted <= after.began {
+			w.dead, w.followed = after.ended, after.began
 		}
-		if w.generation > 0 && !r.deleted {
+		if w.generation > 0 {
 			at, _ := slices.BinarySearchFunc(acked, w.generation+1, func(a *commit, g int32) int { return cmp.Compare(a.generation, g) })
 			w.dead = min(w.dead, newer[at])
 		}

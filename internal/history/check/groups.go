@@ -20,12 +20,10 @@ type groups struct {
 	// given is, for each group and partition, the end of what its members were given, or where the first of them began.
 	given map[registerKey]given
 	// parts are, by group, the partitions that it has a register for or was given something of.
-	parts map[int32]map[int32]bool
-	// lives counts a group's deletions, begun and ended: generations begin anew after them.
-	lives map[int32]int32
-	// doubtful counts a group's deletions that are under way, or whose outcome is unknown.
-	doubtful map[int32]int
-	told     map[toldKey]*told
+	parts  map[int32]map[int32]bool
+	lives  map[int32]*life
+	told   map[toldKey]*told
+	series map[seriesKey]int32
 	// starts are positions at which a new owner began behind where its group was: an anomaly if something is known to be in between.
 	starts []start
 }
@@ -55,7 +53,7 @@ type start struct {
 func newGroups() groups {
 	return groups{
 		numbers: map[string]int32{}, of: map[int32]int32{}, registers: map[registerKey]*register{}, owners: map[ownerKey]owner{}, tenures: map[tenureKey]tenure{},
-		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]int32{}, doubtful: map[int32]int{}, told: map[toldKey]*told{},
+		given: map[registerKey]given{}, parts: map[int32]map[int32]bool{}, lives: map[int32]*life{}, told: map[toldKey]*told{}, series: map[seriesKey]int32{},
 	}
 }
 
@@ -119,14 +117,18 @@ func (g *groups) skipped(client, part int32, offset int64, by origin) {
 	g.reached(key, max(offset, 0), by, after)
 }
 
-// assigned takes what a member owns now: it leaves the rest, and begins anew in what it did not have.
-func (c *Checker) assigned(client int32, e *history.Event) {
+// assigned takes what a member owns now: it leaves the rest, and begins anew in what it did not have. Where its group may have been deleted since the operation began, it may belong
+// to what was before.
+func (c *Checker) assigned(client int32, op *operation, e *history.Event) {
 	if e.Type != history.OK {
 		return
 	}
 	group := c.groups.group(e.Group)
 	c.groups.of[client] = group
-	c.groups.tell(client, e)
+	c.groups.tell(client, op, e)
+	began := beganAt(op, e)
+	life := c.groups.life(group)
+	whole := life.whole(began)
 	by := origin{client: client, op: e.Op, time: e.Time, what: byAssign}
 	owned := map[int32]bool{}
 	for i := range e.Records {
@@ -135,15 +137,18 @@ func (c *Checker) assigned(client int32, e *history.Event) {
 		if p == nil {
 			continue
 		}
+		key := registerKey{group, p.index}
 		owned[p.index] = true
-		c.own(p, registerKey{group, p.index}, e, r.Offset == history.Kept, by)
+		c.own(p, key, e, r.Offset == history.Kept, whole, by)
 		if r.Offset == history.Kept {
 			continue
 		}
 		session := c.move(client, p, r.Offset, e.Time)
-		session.taken = r.Offset < 0
-		c.start(registerKey{group, p.index}, r.Offset, by)
-		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 && !p.topic.gone() {
+		if whole {
+			session.taken = r.Offset < 0
+			c.start(key, r.Offset, began, by)
+		}
+		if reg := c.register(e.Group, r); r.Offset >= 0 && e.Generation > 0 && !life.overtook(began) {
 			reg.begins = append(reg.begins, begin{e.Time, r.Offset, e.Generation, by})
 		}
 	}
@@ -164,13 +169,13 @@ func (c *Checker) action(what string, o origin) Evidence {
 	return e
 }
 
-// start takes where a new owner begins, and notes it if that is behind where its group was: what is in between is not given to anybody any more. The next owner is held to
-// this one.
-func (c *Checker) start(key registerKey, offset int64, by origin) {
+// start takes where a new owner begins that was assigned the partition at a time, and notes it if that is behind where its group was: what is in between is not given to anybody any
+// more. The next owner is held to this one.
+func (c *Checker) start(key registerKey, offset, assigned int64, by origin) {
 	if offset < 0 || c.parts[key.part].topic.gone() {
 		return
 	}
-	if g, ok := c.groups.given[key]; ok && g.drift == anchored {
+	if g, ok := c.groups.given[key]; ok && g.drift == anchored && c.groups.life(key.group).whole(assigned) {
 		c.checked[StartSkip]++
 		if offset > g.next {
 			c.groups.starts = append(c.groups.starts, start{key, g.next, offset, g.by, by})

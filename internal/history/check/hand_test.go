@@ -91,6 +91,11 @@ func (h *hand) firm(e *history.Event, i int) bool {
 	return e.Type == history.OK && e.Kind == history.Send && e.Acks == "" && !e.NotIdempotent && r.Offset >= h.lowest(r.Partition)
 }
 
+// safe is as ok, in partitions where nothing acknowledged may be lost.
+func (h *hand) safe(ok func(*history.Event, int) bool) func(*history.Event, int) bool {
+	return func(e *history.Event, i int) bool { return ok(e, i) && h.lowest(e.Records[i].Partition) < never }
+}
+
 // inner says that a record of a poll has neighbours of its partition in the same poll.
 func inner(e *history.Event, i int) bool {
 	same := func(j int) bool {
@@ -123,7 +128,7 @@ func (h *hand) swap(a, b string) {
 }
 
 func (h *hand) changeReplica(f func(*history.Record)) bool {
-	a, ok := h.pick(func(e *history.Event, i int) bool { return e.Kind == history.Replica && e.Records[i].Value != "" })
+	a, ok := h.pick(h.safe(func(e *history.Event, i int) bool { return e.Kind == history.Replica && e.Records[i].Value != "" }))
 	if ok {
 		f(h.record(a))
 	}
@@ -178,7 +183,7 @@ func (h *hand) committedBefore(p int32, time int64) bool {
 		if e.Time >= time {
 			break
 		}
-		if e.Action == history.DeleteGroup {
+		if h.deletes(e) {
 			committed, deleted = false, e.Time
 		}
 		if e.Kind == history.Commit && e.Type == history.OK && e.Generation > 0 && h.begun(e) > deleted {
@@ -191,8 +196,30 @@ func (h *hand) committedBefore(p int32, time int64) bool {
 // deletedWithin says whether a deletion of the group began or ended between two times.
 func (h *hand) deletedWithin(from, to int64) bool {
 	return slices.ContainsFunc(h.events, func(e history.Event) bool {
-		return e.Action == history.DeleteGroup && from <= e.Time && e.Time <= to
+		return h.deletes(&e) && from <= e.Time && e.Time <= to
 	})
+}
+
+// deletes says that an event is of a deletion of the group that was not refused.
+func (h *hand) deletes(e *history.Event) bool {
+	return e.Action == history.DeleteGroup && !slices.ContainsFunc(h.events, func(f history.Event) bool {
+		return f.Client == e.Client && f.Op == e.Op && f.Type == history.Fail
+	})
+}
+
+// deletingAt says whether a deletion of the group, refused or not, is under way at a time, or begins or ends then.
+func (h *hand) deletingAt(time int64) bool {
+	count := 0
+	for i := range h.events {
+		switch e := &h.events[i]; {
+		case e.Action != history.DeleteGroup || e.Time > time:
+		case e.Type == history.Invoke:
+			count++
+		case e.Time < time:
+			count--
+		}
+	}
+	return count > 0
 }
 
 // firstOf is the first offset that a client was given in a partition.
@@ -211,35 +238,37 @@ func (h *hand) firstOf(client string, p int32) int64 {
 func (h *hand) given(assign *history.Event, i int) bool {
 	p := assign.Records[i].Partition
 	at := h.position(p, assign)
-	return at >= 0 && at <= h.last(p) && h.last(p) >= h.lowest(p)
+	return !h.deletingAt(assign.Time) && at >= 0 && at <= h.last(p) && h.last(p) >= h.lowest(p)
 }
 
 // position is where the group was in a partition before an event, or was moved to from outside; -1 where it is not known.
 func (h *hand) position(p int32, before *history.Event) int64 {
-	at, outside := int64(-1), int64(-1)
+	at, outside, lost := int64(-1), int64(-1), false
 	for i := range h.events {
 		e := &h.events[i]
 		if e == before {
 			break
 		}
-		if e.Action == history.DeleteGroup {
-			at = -1
+		if h.deletes(e) {
+			at, lost = -1, false
 		}
 		for _, r := range e.Records {
 			switch {
 			case r.Partition != p:
+			case e.Kind == history.Assign && r.Offset >= 0:
+				at, lost = max(at, r.Offset), false
 			case e.Kind == history.Poll && e.Group != "":
 				at = max(at, r.Offset+1)
-			case e.Kind == history.Assign, e.Kind == history.Seek && e.Client[0] == 'm' && r.Offset >= 0:
+			case e.Kind == history.Seek && e.Client[0] == 'm' && r.Offset >= 0:
 				at = max(at, r.Offset)
-			case e.Kind == history.Seek && e.Client[0] == 'm':
-				at = -1
+			case e.Kind == history.Seek && e.Client[0] == 'm': // to a place that is not known: only a new owner tells
+				lost = true
 			case e.Kind == history.Commit && e.Generation == 0:
 				outside = max(outside, r.Offset)
 			}
 		}
 	}
-	if at < 0 {
+	if at < 0 || lost {
 		return -1
 	}
 	return max(at, outside)

@@ -24,9 +24,7 @@ func (c *Checker) latest(client int32, op *operation, e *history.Event) {
 		r := &e.Records[i]
 		if p := c.part(r.Topic, r.Partition); p != nil && r.Offset >= 0 {
 			by := origin{client: client, op: e.Op, time: e.Time}
-			if !p.topic.gone() {
-				p.ends = append(p.ends, endOffset{op.began, e.Time, r.Offset, by, "was answered as"})
-			}
+			p.ends = append(p.ends, endOffset{op.began, e.Time, r.Offset, by, "was answered as"})
 			p.reached(r.Offset, floorEnd, by)
 		}
 	}
@@ -38,7 +36,7 @@ func (c *Checker) judgeLatest(p *part, floors []floor) {
 	c.judgeEnds(p, p.ends, floors)
 	var ends []endOffset
 	for _, d := range p.drains {
-		if d.end >= 0 && !d.gone {
+		if d.end >= 0 && !d.gone && d.began < never {
 			ends = append(ends, endOffset{d.began, d.by.time, d.end, d.by, fmt.Sprintf("was reached by a drain from broker %d at", d.broker)})
 		}
 	}

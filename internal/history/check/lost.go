@@ -3,6 +3,8 @@ package check
 import (
 	"errors"
 	"fmt"
+
+	"github.com/moldau-log/moldau/internal/history"
 )
 
 // drain is one reading of a partition from end to end while one broker leads it. The last reading of all is what decides whether a value is lost.
@@ -10,10 +12,10 @@ type drain struct {
 	client int32
 	broker int32
 	bit    uint32
-	began  int64
+	began  int64 // never for not known: it may have looked at any time
 	end    int64 // where it stopped, -1 for not complete
 	by     origin
-	gone   bool // its topic was being deleted when it ended
+	gone   bool // its topic was, when it ended
 }
 
 // maxDrains bounds the drains of a partition that are told apart, by the bits of slot.drains.
@@ -34,6 +36,28 @@ func (p *part) drain(client, broker int32, began int64) (*drain, error) {
 	d := &drain{client: client, broker: broker, bit: 1 << len(p.drains), began: began, end: -1}
 	p.drains = append(p.drains, d)
 	return d, nil
+}
+
+// drainBegan is when a drain began of which there is one event: with the invoke of that, with the seek to the partition's beginning, or with the first event of its client.
+func (c *Checker) drainBegan(p *part, client int32, op *operation, e *history.Event) int64 {
+	if op != nil {
+		return op.began
+	}
+	if s := c.sessions[client][p.index]; s != nil && s.moved > 0 {
+		return s.moved
+	}
+	if first := c.names.first[client]; first < e.Time {
+		return first
+	}
+	return never
+}
+
+// hasToHave says that a drain had to return what is at an offset since a time: if it was there when the drain began, or lies below the end that it reached.
+func (d *drain) hasToHave(offset, since int64, everywhere bool) bool {
+	if d.began == never {
+		return (everywhere || since < d.by.time) && offset < d.end
+	}
+	return since < d.began || everywhere && offset < d.end
 }
 
 // lasting says since when the value at an offset has to stay there: since it was firmly acknowledged, or first read; never for neither. What nobody sent, or what
@@ -79,7 +103,7 @@ func (c *Checker) judgeDrained(p *part, offset int64, s *slot, since int64) (dra
 	v := c.values.at(s.value)
 	everywhere := since == never && (v.status == unknown || v.status == okay) && p.everywhere(offset, s)
 	for _, d := range p.drains {
-		if d.end < 0 || d.gone || since >= d.began && !(everywhere && offset < d.end) {
+		if d.end < 0 || d.gone || !d.hasToHave(offset, since, everywhere) {
 			continue
 		}
 		drained = true

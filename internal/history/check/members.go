@@ -37,7 +37,7 @@ func (c *Checker) completed(op *operation, e *history.Event) *history.Event {
 	*full = *e
 	if e.Action == "" && op.action != "" {
 		full.Action = op.action
-		if e.Broker == 0 { // without its action, the line was not asked for a broker
+		if !e.NamesBroker() {
 			full.Broker = history.Unknown
 		}
 	}

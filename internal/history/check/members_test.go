@@ -111,6 +111,18 @@ func TestCompletionsMayLeaveOutWhatTheirInvokesSaid(t *testing.T) {
 	if seen != 1 {
 		t.Errorf("%d drains were asked for the value, want 1", seen)
 	}
+	for broker, want := range map[string]string{"": "broker is missing", "'broker':0,": "", "'broker':3,": ""} {
+		for _, action := range []string{"", "'action':'drained',"} {
+			_, err := ofLines(t, `'op':2,'type':'invoke','kind':'admin','action':'drained','topic':'t'`, `'op':2,'type':'ok','kind':'admin',`+action+broker+`'records':[{'p':0,'o':1}]`)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("a drain whose completion says %s%s: %v, want %q", action, broker, err, want)
+			}
+		}
+		_, err := ofLines(t, `'op':3,'type':'invoke','kind':'poll','action':'drain','topic':'t'`, `'op':3,'type':'ok','kind':'poll',`+broker+`'records':[]`)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("a poll of a drain whose completion says %s: %v, want %q", broker, err, want)
+		}
+	}
 	if _, err := ofLines(t, lines[2], `'op':2,'type':'ok','kind':'admin','records':[{'p':0}]`); err == nil || !strings.Contains(err.Error(), "o is missing") {
 		t.Errorf("a drain without its end: %v", err)
 	}

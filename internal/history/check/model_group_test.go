@@ -12,7 +12,7 @@ func (m *model) commit() {
 	if c.busy || len(c.next) == 0 {
 		return
 	}
-	e := history.Event{Client: c.name, Kind: history.Commit, Group: "g", Member: c.name, Generation: m.generation}
+	e := history.Event{Client: c.name, Kind: history.Commit, Group: "g", Member: c.name, Generation: m.generation, Ordered: c.ordered}
 	for p := range int32(modelPartitions) {
 		if next, ok := c.next[p]; ok {
 			e.Records = append(e.Records, history.Record{Topic: "t", Partition: p, Offset: next, Epoch: history.Unknown})
@@ -60,6 +60,7 @@ func (m *model) deleteGroup() {
 		m.generation = 0
 		m.deleting = false
 	})
+	m.last().done = func() { m.deleting = false }
 }
 
 // latestReset is a partition of which members begin at the end where nothing is committed. They say so by a seek.

@@ -23,6 +23,7 @@ type model struct {
 	generation int32
 	members    []*modelMember
 	deleting   bool // the group: nobody joins
+	vague      bool // deletions of the group may have an unknown outcome
 }
 
 // modelLog is the log of a leader. What lies below high is on every replica, and readable.
@@ -50,8 +51,10 @@ type running struct {
 
 type modelMember struct {
 	name string
-	next map[int32]int64
-	busy bool
+	// ordered says that it numbers its commits: none of them has its effect behind a later one.
+	ordered bool
+	next    map[int32]int64
+	busy    bool
 }
 
 const (
@@ -59,12 +62,16 @@ const (
 	modelBrokers    = 3
 )
 
+// vagueSeeds are those from which on deletions of the group may have an unknown outcome, which leaves little to be known of it.
+const vagueSeeds = 10_000
+
 // generate is a correct history.
 func generate(seed uint64, steps int) []history.Event {
 	m := &model{random: rand.New(rand.NewPCG(seed, 1)), time: 1, ops: map[string]int64{}, logs: make([]modelLog, modelPartitions), committed: map[int32]int64{}}
-	m.members = []*modelMember{{name: "m0", next: map[int32]int64{}}, {name: "m1", next: map[int32]int64{}}}
+	m.members = []*modelMember{{name: "m0", next: map[int32]int64{}}, {name: "m1", ordered: true, next: map[int32]int64{}}}
 	readers := []*modelMember{{name: "r0", next: map[int32]int64{}}, {name: "r1", next: map[int32]int64{}}}
 	m.logs[2].unclean = seed%5 == 4
+	m.vague = seed >= vagueSeeds
 	m.rebalance()
 	for range steps {
 		switch m.random.IntN(12) {
@@ -124,7 +131,8 @@ func (m *model) now(e history.Event) {
 	m.write(e)
 }
 
-// proceed lets one operation have its effect, or be answered. A client's operations have their effects in their order.
+// proceed lets one operation have its effect, or be answered. A client's operations have their effects in their order, but for a commit that was given up and has no number: it may come as
+// late as it likes.
 func (m *model) proceed() {
 	if len(m.running) == 0 {
 		return
@@ -132,14 +140,17 @@ func (m *model) proceed() {
 	i := m.random.IntN(len(m.running))
 	r := m.running[i]
 	for j := range i {
-		if m.running[j].client == r.client && m.running[j].effect != nil {
+		if m.running[j].client == r.client && m.running[j].effect != nil && !m.running[j].late() {
 			i, r = j, m.running[j]
 			break
 		}
 	}
-	if r.effect != nil && !r.answered && m.random.IntN(12) == 0 && (r.event.Kind == history.Send || r.event.Kind == history.Commit) {
+	if r.effect != nil && r.late() && m.random.IntN(8) > 0 {
+		return
+	}
+	if r.effect != nil && !r.answered && m.random.IntN(12) == 0 && m.mayBeUnknown(r) {
 		r.event.Type = history.Info
-		m.write(history.Event{Client: r.client, Op: r.event.Op, Type: history.Info, Kind: r.event.Kind})
+		m.write(history.Event{Client: r.client, Op: r.event.Op, Type: history.Info, Kind: r.event.Kind, Action: r.event.Action})
 		r.answered = true
 		return
 	}
@@ -165,6 +176,16 @@ func (m *model) proceed() {
 		r.done()
 	}
 	m.running = slices.DeleteFunc(m.running, func(x *running) bool { return x == r })
+}
+
+// mayBeUnknown says that an operation may be given up.
+func (m *model) mayBeUnknown(r *running) bool {
+	return r.event.Kind == history.Send || r.event.Kind == history.Commit || m.vague && r.event.Action == history.DeleteGroup
+}
+
+// late says that an operation may have its effect behind later ones of its client.
+func (r *running) late() bool {
+	return r.answered && r.event.Kind == history.Commit && !r.event.Ordered
 }
 
 // replicated says that an operation may be answered: the records of a firm send are readable by then. What was cut is not known to be there.
@@ -329,7 +350,7 @@ func (m *model) rare(readers []*modelMember) {
 	at := func(offset int64) []history.Record {
 		return []history.Record{{Topic: "t", Partition: p, Offset: offset, Epoch: history.Unknown}}
 	}
-	switch m.random.IntN(12) {
+	switch m.random.IntN(13) {
 	case 0, 1, 2:
 		m.rebalance()
 	case 3, 4:
@@ -349,6 +370,8 @@ func (m *model) rare(readers []*modelMember) {
 		m.begin(history.Event{Client: "reset", Kind: history.Commit, Group: "g", Records: at(to)}, func(*history.Event) { m.committed[p] = to })
 	case 11:
 		m.deleteGroup()
+	case 12: // it has members
+		m.begin(history.Event{Client: "b", Kind: history.Admin, Action: history.DeleteGroup, Group: "g"}, func(e *history.Event) { e.Type = history.Fail })
 	}
 }
 

@@ -35,7 +35,8 @@ var vanishing = []mutation{
 // vanish takes a value that a consumer was given out of all replicas, but for their ends, and perhaps out of the drains; whatever its acknowledgement was.
 func (h *hand) vanish(drains bool) bool {
 	a, ok := h.pick(func(e *history.Event, i int) bool {
-		return is(history.Poll, "")(e, i) && h.unsure(e.Records[i].Value) && e.Records[i].Offset >= h.lowest(e.Records[i].Partition) && e.Records[i].Offset > 0
+		once := !strings.HasPrefix(e.Records[i].Value, "loose/") // one that was stored twice has to be where it was seen first
+		return is(history.Poll, "")(e, i) && once && h.unsure(e.Records[i].Value) && e.Records[i].Offset >= h.lowest(e.Records[i].Partition) && e.Records[i].Offset > 0
 	})
 	if !ok {
 		return false
@@ -67,7 +68,7 @@ func (h *hand) committedOnly(p int32, assign *history.Event) bool {
 			break
 		}
 		at := slices.IndexFunc(e.Records, func(r history.Record) bool { return r.Partition == p })
-		if e.Action == history.DeleteGroup || e.Kind == history.Commit && at >= 0 && e.Generation == 0 {
+		if h.deletes(e) || e.Kind == history.Commit && at >= 0 && e.Generation == 0 {
 			return false
 		}
 		if e.Kind != history.Commit || at < 0 {
@@ -83,7 +84,7 @@ func (h *hand) committedOnly(p int32, assign *history.Event) bool {
 			zeros--
 		case e.Type == history.Invoke:
 			above[key] = zeros == 0
-		case e.Type == history.OK && e.Generation < assign.Generation:
+		case e.Type == history.OK && e.Generation < assign.Generation && e.Time < assign.Time:
 			older = older || above[key]
 		}
 	}

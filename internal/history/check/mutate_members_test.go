@@ -35,7 +35,7 @@ func (h *hand) toldBefore(member string, time int64) bool {
 		switch e := &h.events[i]; {
 		case e.Time >= time:
 			return told
-		case e.Action == history.DeleteGroup:
+		case h.deletes(e), h.deletingAt(e.Time):
 			told = false
 		case e.Kind == history.Assign && e.Client == member:
 			told = true
@@ -54,7 +54,7 @@ func (h *hand) hadBefore(assign *history.Event, p int32) bool {
 		}
 		owns := e.Kind == history.Assign && slices.ContainsFunc(e.Records, func(r history.Record) bool { return r.Partition == p })
 		switch {
-		case e.Action == history.DeleteGroup:
+		case h.deletes(e), h.deletingAt(e.Time):
 			had, other = false, false
 		case owns && e.Client == assign.Client:
 			had, other = true, false

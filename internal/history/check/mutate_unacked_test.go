@@ -63,7 +63,7 @@ var unacknowledged = []mutation{
 	{"a new owner that does not tell where it begins is given too late a record", StartSkip, func(h *hand) bool {
 		a, ok := h.pick(func(e *history.Event, i int) bool {
 			return is(history.Poll, "")(e, i) && e.Group != "" && i+1 < len(e.Records) && e.Records[i+1].Partition == e.Records[i].Partition &&
-				e.Records[i].Offset >= h.lowest(e.Records[i].Partition) && h.assignOf(e, i) != nil
+				e.Records[i].Offset >= h.lowest(e.Records[i].Partition) && h.assignOf(e, i) != nil && !h.deletingAt(e.Time)
 		})
 		if !ok {
 			return false
@@ -146,7 +146,7 @@ func (h *hand) began(p int32, assign *history.Event) bool {
 		if e == assign {
 			break
 		}
-		told = told && e.Action != history.DeleteGroup
+		told = told && !h.deletes(e)
 		for _, r := range e.Records {
 			told = told || e.Kind == history.Assign && r.Partition == p && r.Offset >= 0
 			told = told && !(e.Kind == history.Seek && e.Client[0] == 'm' && r.Partition == p)
@@ -172,7 +172,9 @@ func (h *hand) assignOf(poll *history.Event, i int) *history.Record {
 			switch r := &e.Records[k]; {
 			case r.Partition != p:
 			case e.Kind == history.Assign && r.Offset != history.Kept:
-				assign = r
+				if assign = r; h.deletingAt(e.Time) {
+					assign = nil
+				}
 			case e.Kind != history.Assign:
 				assign = nil
 			}

@@ -9,9 +9,10 @@ const never = math.MaxInt64
 type topic struct {
 	id      string
 	relaxed bool // acknowledged records may be lost in all of it
-	// deletions are those that have begun, and not failed: what is seen from then on may be what is left.
-	deletions int
-	parts     map[int32]*part
+	// underWay are the beginnings of its deletions that have not ended, goneFrom the first of those that did not fail, never for none.
+	underWay []int64
+	goneFrom int64
+	parts    map[int32]*part
 }
 
 // part is what is known of one partition.
@@ -44,9 +45,6 @@ type part struct {
 	stuck int64
 }
 
-// gone says that the topic is being deleted, or was, or may have been.
-func (t *topic) gone() bool { return t.deletions > 0 }
-
 // firm says that nothing acknowledged may be lost here.
 func (p *part) firm() bool { return !p.relaxed && !p.emptied && !p.topic.relaxed }
 
@@ -54,11 +52,12 @@ func (p *part) firm() bool { return !p.relaxed && !p.emptied && !p.topic.relaxed
 type names struct {
 	clients map[string]int32
 	texts   []string // of clients; 0 is nobody
+	first   []int64  // times of their first events, never for none
 	topics  map[string]*topic
 }
 
 func newNames() names {
-	return names{clients: map[string]int32{}, texts: []string{""}, topics: map[string]*topic{}}
+	return names{clients: map[string]int32{}, texts: []string{""}, first: []int64{never}, topics: map[string]*topic{}}
 }
 
 func (n *names) client(name string) int32 {
@@ -67,6 +66,7 @@ func (n *names) client(name string) int32 {
 		i = int32(len(n.texts))
 		n.clients[name] = i
 		n.texts = append(n.texts, name)
+		n.first = append(n.first, never)
 	}
 	return i
 }
@@ -74,7 +74,7 @@ func (n *names) client(name string) int32 {
 func (n *names) topic(id string) *topic {
 	t := n.topics[id]
 	if t == nil {
-		t = &topic{id: id, parts: map[int32]*part{}}
+		t = &topic{id: id, goneFrom: never, parts: map[int32]*part{}}
 		n.topics[id] = t
 	}
 	return t

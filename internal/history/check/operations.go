@@ -23,8 +23,16 @@ type operation struct {
 	topic   string
 	values  []valueID
 	commits []*commit
-	trims   []*trim
+	trims   map[*part]*trim
 	fault   int // index in Checker.faults
+}
+
+// beganAt is when the operation of a completion began, as far as that is known.
+func beganAt(op *operation, e *history.Event) int64 {
+	if op == nil {
+		return e.Time
+	}
+	return op.began
 }
 
 // What a recorder must not write.

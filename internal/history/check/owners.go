@@ -11,7 +11,7 @@ import (
 type ownerKey struct {
 	registerKey
 	generation int32
-	life       int32 // see groups.lives
+	life       int32 // life.number
 }
 
 type owner struct {
@@ -23,7 +23,7 @@ type owner struct {
 type tenure struct {
 	registerKey
 	member     string
-	life       int32 // see groups.lives
+	life       int32 // life.number
 	generation int32 // 0: not known
 	by         origin
 	since      int32
@@ -35,12 +35,16 @@ type tenureKey struct {
 	member string
 }
 
-// own holds an owner to the one that the generation has already.
-func (c *Checker) own(p *part, key registerKey, e *history.Event, kept bool, by origin) {
+// own holds an owner to the one that the generation has already. If its group is not whole, which generation that is is not known.
+func (c *Checker) own(p *part, key registerKey, e *history.Event, kept, whole bool, by origin) {
 	member := cmp.Or(e.Member, e.Client)
-	life := c.groups.lives[key.group]
-	c.hold(key, tenure{member: member, life: life, generation: e.Generation, by: by}, kept)
-	if e.Generation == 0 {
+	life := c.groups.life(key.group).number
+	generation := e.Generation
+	if !whole {
+		generation = 0
+	}
+	c.hold(key, tenure{member: member, life: life, generation: generation, by: by}, kept)
+	if generation == 0 {
 		return
 	}
 	c.checked[TwoOwners]++

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/moldau-log/moldau/internal/history"
@@ -65,7 +64,10 @@ func (c *Checker) readOne(p *part, e *history.Event, r *history.Record, by origi
 		s.read = true
 	}
 	if e.Action == history.Drain {
-		d, err := p.drain(by.client, e.Broker, cmp.Or(began, e.Time))
+		if began == 0 {
+			began = min(c.drainBegan(p, by.client, nil, e), e.Time)
+		}
+		d, err := p.drain(by.client, e.Broker, began)
 		if err != nil {
 			return err
 		}
@@ -101,13 +103,13 @@ func (c *Checker) follow(p *part, r *history.Record, by origin, began int64) {
 			a.Detail = fmt.Sprintf("offset %d was returned to a consumer whose next offset is %d", r.Offset, s.next)
 			a.Evidence = c.both(s.last, by)
 		})
-	case r.Offset > s.next && !p.topic.gone():
+	case r.Offset > s.next:
 		p.gaps = append(p.gaps, gap{from: s.next, to: r.Offset, kind: skip, before: s.last, by: by})
 	}
 	if !s.began {
 		c.judgeDeleted(p, r.Offset, s.moved, by)
 		if s.taken {
-			c.start(registerKey{c.groups.of[by.client], p.index}, r.Offset, by)
+			c.start(registerKey{c.groups.of[by.client], p.index}, r.Offset, s.moved, by)
 		}
 	}
 	s.began = true
@@ -149,8 +151,11 @@ func (c *Checker) leave(client, part int32) {
 	if s == nil {
 		return
 	}
+	p := c.parts[part]
+	if !p.topic.gone() { // a deletion that was under way has failed
+		s.whole = s.next
+	}
 	if s.began && s.first < s.whole {
-		p := c.parts[part]
 		p.covered = append(p.covered, span{s.first, s.whole - 1})
 	}
 	delete(c.sessions[client], part)

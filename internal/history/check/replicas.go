@@ -17,7 +17,7 @@ type replicaLog struct {
 	epoch      int32 // of the last record
 	began      int64 // time from which it shows the log: what came later need not be in it
 	by         origin
-	gone       bool // its topic was being deleted
+	gone       bool // its topic was, when the last of it was read
 }
 
 // maxLogs bounds the replicas of a partition, by the bits of slot.logs.
@@ -66,7 +66,7 @@ func (c *Checker) dumped(client int32, op *operation, e *history.Event) error {
 		if r.Offset < l.end {
 			return errLogOrder
 		}
-		l.end, l.by, l.gone = r.Offset, by, l.gone || p.topic.gone()
+		l.end, l.by = r.Offset, by
 		if r.Value == "" {
 			continue
 		}
@@ -190,7 +190,7 @@ func (c *Checker) judgeHoles(p *part, offset int64, s *slot) {
 		}
 	}
 	for _, l := range p.logs {
-		if offset < l.start || offset >= l.end || since >= l.began || l.gone && s.logs == 0 {
+		if offset < l.start || offset >= l.end || since >= l.began || l.gone {
 			continue
 		}
 		c.checked[ReplicaHole]++

@@ -82,6 +82,7 @@ func (c *Checker) Report() *Report {
 		return cmp.Or(cmp.Compare(a.topic.id, b.topic.id), cmp.Compare(a.number, b.number))
 	})
 	for _, p := range parts {
+		p.leaveOutDeleted()
 		c.judgeGaps(p)
 		c.judgeLost(p)
 		floors := c.floorsOf(p)
@@ -117,16 +118,22 @@ func (c *Checker) notes() []string {
 	if n := c.counts.Undrained; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d acknowledged values are in no read and no drain that began after them read their partitions to the end: neither lost nor there", n))
 	}
-	incomplete := 0
+	incomplete, undated := 0, 0
 	for _, p := range c.parts {
 		for _, d := range p.drains {
-			if d.end < 0 {
+			switch {
+			case d.end < 0:
 				incomplete++
+			case d.began == never:
+				undated++
 			}
 		}
 	}
 	if incomplete > 0 {
 		notes = append(notes, fmt.Sprintf("%d drains of a partition did not reach its end: what they lack is not counted", incomplete))
+	}
+	if undated > 0 {
+		notes = append(notes, fmt.Sprintf("of %d drains of a partition nobody told when they began: what they lack at or behind their ends is not counted", undated))
 	}
 	var soft []string
 	emptied := 0

@@ -151,6 +151,8 @@ func field(t *testing.T, e *history.Event, word string) {
 		e.Generation = int32(integer(t, value))
 	case "broker":
 		e.Broker = int32(integer(t, value))
+	case "ordered":
+		e.Ordered = true
 	case "loose":
 		e.NotIdempotent = true
 	default:

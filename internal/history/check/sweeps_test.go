@@ -46,11 +46,11 @@ func TestSweepsFindWhatASearchFinds(t *testing.T) {
 func randomCommits(random *rand.Rand) []*commit {
 	var commits []*commit
 	for range random.IntN(12) {
-		w := &commit{began: random.Int64N(50), ended: never, dead: never, offset: random.Int64N(20) - 1, generation: random.Int32N(6), status: []status{unknown, okay, failed}[random.IntN(3)]}
+		w := &commit{began: random.Int64N(50), ended: never, dead: never, followed: never, offset: random.Int64N(20) - 1, generation: random.Int32N(6), status: []status{unknown, okay, failed}[random.IntN(3)]}
 		if w.status == okay {
 			w.ended = w.began + random.Int64N(10)
 		} else if random.IntN(2) == 0 {
-			w.dead = w.began + random.Int64N(20)
+			w.dead, w.followed = w.began+random.Int64N(20), w.began+random.Int64N(20)
 		}
 		commits = append(commits, w)
 	}

@@ -5,7 +5,7 @@ import "github.com/moldau-log/moldau/internal/history"
 // told is the newest generation that a member was told, by an assignment or when it joined, in its group's life. It is not changed.
 type told struct {
 	generation int32
-	life       int32 // see groups.lives
+	life       int32 // life.number
 	by         origin
 }
 
@@ -16,13 +16,17 @@ type toldKey struct {
 	member string
 }
 
-// tell notes a generation that a member was told.
-func (g *groups) tell(client int32, e *history.Event) {
+// tell notes a generation that a member was told. One that may be older than the deletion of its group tells nothing: the answer may have waited long for its client.
+func (g *groups) tell(client int32, op *operation, e *history.Event) {
 	if e.Type != history.OK || e.Generation <= 0 {
 		return
 	}
 	group := g.group(e.Group)
-	news := &told{generation: e.Generation, life: g.lives[group], by: origin{client: client, op: e.Op, time: e.Time}}
+	life := g.life(group)
+	if !life.whole(beganAt(op, e)) {
+		return
+	}
+	news := &told{generation: e.Generation, life: life.number, by: origin{client: client, op: e.Op, time: e.Time}}
 	keys := []toldKey{{group: group, client: client}, {group: group, member: e.Member}}
 	if e.Member == "" {
 		keys = keys[:1]
@@ -43,7 +47,7 @@ func (g *groups) newerTold(client int32, e *history.Event) *told {
 		key.client = client
 	}
 	news := g.told[key]
-	if e.Generation == 0 || news == nil || news.life != g.lives[group] || news.generation <= e.Generation || news.by.time >= e.Time || g.doubtful[group] > 0 {
+	if e.Generation == 0 || news == nil || news.generation <= e.Generation || news.by.time >= e.Time || !g.life(group).whole(news.by.time) {
 		return nil
 	}
 	return news

@@ -24,12 +24,15 @@ func (c *Checker) trimming(op *operation, e *history.Event) {
 		if p == nil {
 			continue
 		}
-		at := slices.IndexFunc(op.trims, func(t *trim) bool { return t.part == p })
-		if at < 0 {
-			at = len(op.trims)
-			op.trims = append(op.trims, &trim{part: p, start: history.Unknown})
+		if op.trims == nil {
+			op.trims = map[*part]*trim{}
 		}
-		op.trims[at].start = max(op.trims[at].start, r.Offset)
+		t := op.trims[p]
+		if t == nil {
+			t = &trim{part: p, start: history.Unknown}
+			op.trims[p] = t
+		}
+		t.start = max(t.start, r.Offset)
 	}
 }
 

@@ -269,7 +269,7 @@ func (m *nativeMember) commit(ctx context.Context) {
 		return
 	}
 	offsets := maps.Clone(m.next)
-	e := history.Event{Kind: history.Commit, Group: m.group}
+	e := history.Event{Kind: history.Commit, Group: m.group, Ordered: true}
 	e.Member, e.Generation = m.consumer.Membership()
 	for tp, o := range offsets {
 		e.Records = append(e.Records, history.Record{Topic: tp.Topic, Partition: tp.Partition, Offset: o, Epoch: history.Unknown})
