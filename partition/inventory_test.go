@@ -258,6 +258,9 @@ func TestCase11_AnIdentityThatTheDiskDoesNotGive(t *testing.T) {
 				if !slices.Equal(report.Failed, []cluster.TopicPartition{testTP}) || len(report.Missing)+len(report.Damaged)+len(report.Strange)+report.Opened != 0 {
 					t.Fatalf("%v: load report %+v", fails, report)
 				}
+				if want := []cluster.ReplicaLog{{Partition: testTP, Log: cluster.UnknownLog}}; !slices.Equal(report.Logs, want) {
+					t.Errorf("%v: the registration tells %+v, want %+v", fails, report.Logs, want)
+				}
 				k.elect(1)
 				k.manager.Retry()
 				if s := k.runner().Status(); s.Role != RoleOffline || !strings.Contains(s.Reason, fails.Err.Error()) || listed && s.Topic != "t7" {

@@ -53,9 +53,8 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 	m.each(len(opened), func(i int) { m.adopt(&opened[i]) }) // which may read up to a snapshot's distance of log
 	for _, o := range opened {
 		report.add(o)
-		if r, ok := m.Get(o.tp); ok && o.err == nil {
-			at := r.lastStatus()
-			report.Logs = append(report.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
+		if r, ok := m.Get(o.tp); ok {
+			report.tell(o, r.lastStatus())
 		}
 		m.awaitRoom(o)
 	}
@@ -258,6 +257,16 @@ func doubted(r segment.Report, err error) error {
 func FromDisk(err error) bool {
 	var answer syscall.Errno
 	return errors.As(err, &answer) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDoubtful)
+}
+
+// tell says how far one log goes, if it may count as complete.
+func (r *LoadReport) tell(o opening, at Status) {
+	switch {
+	case o.err == nil:
+		r.Logs = append(r.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
+	case FromDisk(o.err):
+		r.Logs = append(r.Logs, cluster.ReplicaLog{Partition: o.tp, Log: cluster.UnknownLog})
+	}
 }
 
 // add counts one log.
