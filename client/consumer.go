@@ -26,6 +26,7 @@ type Consumer struct {
 	rest     reading // of the polling goroutine
 	// committing has room for the one commit that may be on its way: an older position must not overtake a newer one.
 	committing chan struct{}
+	commits    int64 // made so far: the number of the last one; whoever holds committing counts it up
 
 	mu      sync.Mutex // guards what follows
 	parts   map[TopicPartition]*partConsumer
@@ -59,7 +60,7 @@ type partConsumer struct {
 	lineage   lineage
 	position  int64 // next offset to deliver
 	processed int64 // next offset after what is processed
-	stored    int64 // last offset committed by this member
+	stored    int64 // last offset committed by this member; -1 where that is not known
 	epochSeen int32 // leader epoch of the last delivered record
 	watermark int64
 

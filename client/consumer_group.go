@@ -225,6 +225,7 @@ func (k *Consumer) commit(ctx context.Context, tps []TopicPartition, offset func
 			continue
 		}
 		if err != nil {
+			k.doubt(parts)
 			return missing, err
 		}
 		return missing, k.committed(resp, req, parts)
@@ -252,7 +253,7 @@ func (k *Consumer) newEpoch(ctx context.Context, old int32, changed <-chan struc
 	}
 }
 
-// gather makes the request of a commit, and says what it left out because it is not owned.
+// gather makes the request of a commit, under a number of its own, and says what it left out because it is not owned.
 func (k *Consumer) gather(tps []TopicPartition, offset func(*partConsumer) int64) (
 	*moldauv1.CommitOffsetsRequest, []*partConsumer, []TopicPartition, <-chan struct{},
 ) {
@@ -279,7 +280,20 @@ func (k *Consumer) gather(tps []TopicPartition, offset func(*partConsumer) int64
 			req.Offsets = append(req.Offsets, p.toCommit(at))
 		}
 	}
+	if len(req.Offsets) > 0 {
+		k.commits++
+		req.Sequence = k.commits
+	}
 	return req, parts, missing, k.epochChanged
+}
+
+// doubt forgets what is stored of partitions whose commit has failed: it may have been carried out all the same, so the next one has them again, moved or not.
+func (k *Consumer) doubt(parts []*partConsumer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range parts {
+		p.stored = -1
+	}
 }
 
 // committed notes what a commit has stored.

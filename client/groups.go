@@ -8,9 +8,13 @@ import (
 
 // The calls of GroupService but Join, which NewConsumer with WithGroup makes. Each may be sent to any broker, like those of AdminService.
 
-// CommitOffsets stores positions of a group.
+// CommitOffsets stores positions of a group. With a sequence a commit may be sent again while its outcome is unknown: it changes nothing behind a later one.
 func (c *Client) CommitOffsets(ctx context.Context, req *moldauv1.CommitOffsetsRequest) (*moldauv1.CommitOffsetsResponse, error) {
-	return invoke(ctx, c, once, moldauv1.NewGroupServiceClient, moldauv1.GroupServiceClient.CommitOffsets, req)
+	again := once
+	if req.GetSequence() > 0 {
+		again = idempotent
+	}
+	return invoke(ctx, c, again, moldauv1.NewGroupServiceClient, moldauv1.GroupServiceClient.CommitOffsets, req)
 }
 
 // FetchOffsets reads committed positions of a group.

@@ -1,6 +1,11 @@
 package cluster
 
-import "github.com/moldau-log/moldau/record"
+import (
+	"encoding/binary"
+	"hash/fnv"
+
+	"github.com/moldau-log/moldau/record"
+)
 
 // GroupType says which protocol a consumer group speaks.
 type GroupType int8
@@ -78,6 +83,25 @@ type CommittedOffset struct {
 	LeaderEpoch record.LeaderEpoch
 	Metadata    string
 	CommittedMs int64
+	Number      CommitNumber
+}
+
+// CommitNumber orders the commits of one member in one epoch. The zero value is that of a commit without a number.
+type CommitNumber struct {
+	Committer uint64 // stands for the member and its epoch: what CommitterOf gives
+	Sequence  int64  // from 1
+}
+
+// CommitterOf is what stands for a member in an epoch next to what it has committed. It is stored, so it is the same in all versions (FNV-1a).
+func CommitterOf(member string, epoch int32) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(binary.BigEndian.AppendUint32([]byte(member), uint32(epoch)))
+	return h.Sum64()
+}
+
+// Before reports whether n is of an earlier commit of the same member and epoch than other.
+func (n CommitNumber) Before(other CommitNumber) bool {
+	return n.Sequence > 0 && n.Committer == other.Committer && n.Sequence < other.Sequence
 }
 
 // OffsetCommitted stores a committed offset.

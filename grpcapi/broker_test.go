@@ -176,3 +176,51 @@ func TestCommitOfWhatIsNotOwned(t *testing.T) {
 		t.Errorf("a partition that is never owned: %v", err)
 	}
 }
+
+// TestCase89_ALateCommitIsRefused: a commit that its member gave up, and that comes behind a later one, changes nothing.
+func TestCase89_ALateCommitIsRefused(t *testing.T) {
+	b := moldautest.Start(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := client.New(client.WithSeeds(b.GRPC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.CreateTopic(ctx, &moldauv1.CreateTopicRequest{Topic: "t", Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	k, err := c.NewConsumer(client.WithGroup("g"), client.WithTopics("t"), client.WithAutoCommit(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	for {
+		if err := k.CommitOffsets(ctx, map[client.TopicPartition]int64{{Topic: "t"}: 0}); err == nil {
+			break
+		} else if !errors.Is(err, client.ErrNotAssigned) {
+			t.Fatal(err)
+		}
+	}
+	member, epoch := k.Membership()
+	commit := func(sequence int64, offsets ...*moldauv1.OffsetCommit) ([]*moldauv1.PartitionResult, error) {
+		resp, err := c.CommitOffsets(ctx, &moldauv1.CommitOffsetsRequest{Group: "g", MemberId: member, MemberEpoch: epoch, Sequence: sequence, Offsets: offsets})
+		return resp.GetResults(), err
+	}
+	if results, err := commit(1002, &moldauv1.OffsetCommit{Topic: "t", CommittedOffset: 9}); err != nil || results[0].GetError() != nil {
+		t.Fatal(results, err)
+	}
+	results, err := commit(1001, &moldauv1.OffsetCommit{Topic: "t", CommittedOffset: 7}, &moldauv1.OffsetCommit{Topic: "t", Partition: 1, CommittedOffset: 2})
+	if err != nil || results[0].GetError().GetCode() != moldauv1.ErrorCode_ERROR_CODE_OUT_OF_ORDER_SEQUENCE || results[1].GetError() != nil {
+		t.Errorf("the late one: %v %v; what the later one has not stored is taken, the rest is not", results, err)
+	}
+	got, err := c.FetchOffsets(ctx, &moldauv1.FetchOffsetsRequest{Group: "g"})
+	if err != nil || len(got.GetOffsets()) != 2 || got.GetOffsets()[0].GetCommittedOffset() != 9 || got.GetOffsets()[1].GetCommittedOffset() != 2 {
+		t.Errorf("%v %v, want 9 and 2", got, err)
+	}
+	for _, wrong := range []*moldauv1.CommitOffsetsRequest{{Group: "g", MemberId: member, MemberEpoch: epoch, Sequence: -1}, {Group: "h", Sequence: 1}} {
+		if _, err := c.CommitOffsets(ctx, wrong); client.CodeOf(err) != moldauv1.ErrorCode_ERROR_CODE_INVALID_REQUEST {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+}

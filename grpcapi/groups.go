@@ -65,8 +65,14 @@ func (g *groupService) commitHere(ctx context.Context, req *moldauv1.CommitOffse
 	if n := len(req.GetOffsets()); n > maxPartitionsNamed {
 		return nil, tooMany("offsets", n, maxPartitionsNamed)
 	}
-	commit := consumergroup.CommitRequest{Group: req.GetGroup(), MemberID: req.GetMemberId(), InstanceID: req.GetInstanceId(), Epoch: req.GetMemberEpoch()}
-	if commit.MemberID == "" {
+	commit := consumergroup.CommitRequest{Group: req.GetGroup(), MemberID: req.GetMemberId(), InstanceID: req.GetInstanceId(), Epoch: req.GetMemberEpoch(),
+		Sequence: req.GetSequence()}
+	switch {
+	case commit.Sequence < 0:
+		return nil, cluster.Refuse(cluster.CodeInvalidRequest, fmt.Sprintf("commit %d: numbers of commits begin at 1", commit.Sequence))
+	case commit.MemberID == "" && commit.Sequence > 0:
+		return nil, cluster.Refuse(cluster.CodeInvalidRequest, "a commit with a number must name its member")
+	case commit.MemberID == "":
 		commit.Epoch = consumergroup.NoMemberEpoch
 	}
 	names := make([]named, len(req.GetOffsets()))

@@ -55,8 +55,10 @@ type Commit struct {
 	MemberID   string
 	InstanceID string
 	// Epoch is the member epoch in a native group, the generation in a classic one.
-	Epoch   int32
-	Offsets []CommitOffset
+	Epoch int32
+	// Sequence is counted up by the member with each commit, from 1; what is stored under a higher one of the same epoch stays. 0: no number.
+	Sequence int64
+	Offsets  []CommitOffset
 }
 
 // CommitOffset is one partition of a Commit.

@@ -13,7 +13,7 @@ import (
 const maxExpired = 4096
 
 // offsetBytes is about what a committed offset takes in the log, without its strings.
-const offsetBytes = 56
+const offsetBytes = 72
 
 // commit stores offsets for a member of the present epoch, or for nobody while the group is empty.
 func (g *Group) commit(env Env, c Commit) Output {
@@ -31,7 +31,15 @@ func (g *Group) commit(env Env, c Commit) Output {
 	} else if out := g.checkEpoch(c.MemberID, c.InstanceID, c.Epoch); out.Reply.Code != cluster.CodeNone {
 		return out
 	}
-	return g.store(env, c.Offsets, g.Type() == cluster.GroupClassic || c.Epoch < 0)
+	return g.store(env, c.Offsets, stored{marks: g.Type() == cluster.GroupClassic || c.Epoch < 0, number: c.number()})
+}
+
+// number is what orders this commit among those of its member; nothing does for one without a member or a number.
+func (c Commit) number() cluster.CommitNumber {
+	if c.MemberID == "" || c.Epoch < 0 || c.Sequence <= 0 {
+		return cluster.CommitNumber{}
+	}
+	return cluster.CommitNumber{Committer: cluster.CommitterOf(c.MemberID, c.Epoch), Sequence: c.Sequence}
 }
 
 // checkEpoch says whether a member may act for the group now.
@@ -45,9 +53,15 @@ func (g *Group) checkEpoch(id, instanceID string, epoch int32) Output {
 	return Output{}
 }
 
-// store makes the records of checked offsets. Each partition is accepted or refused alone. With marks, numbers below 0 are stored too: Kafka does, and kafkajs
-// commits -1 and -2 for "begin at the end" and "begin at the start" and looks for them later.
-func (g *Group) store(env Env, offsets []CommitOffset, marks bool) Output {
+// stored is how offsets are to be stored.
+type stored struct {
+	// marks lets numbers below 0 be stored too: Kafka does, and kafkajs commits -1 and -2 for "begin at the end" and "begin at the start" and looks for them later.
+	marks  bool
+	number cluster.CommitNumber
+}
+
+// store makes the records of checked offsets. Each partition is accepted or refused alone.
+func (g *Group) store(env Env, offsets []CommitOffset, as stored) Output {
 	size := 0
 	for _, o := range offsets {
 		size += offsetBytes + len(g.name) + min(len(o.Metadata), g.config.MaxOffsetMetadata)
@@ -62,17 +76,27 @@ func (g *Group) store(env Env, offsets []CommitOffset, marks bool) Output {
 		switch {
 		case !ok || o.Partition.Partition < 0 || o.Partition.Partition >= topic.Partitions:
 			out.Reply.Codes[i] = cluster.CodeUnknownTopic
-		case o.Offset < 0 && !marks:
+		case o.Offset < 0 && !as.marks:
 			out.Reply.Codes[i] = cluster.CodeInvalidRequest
 		case len(o.Metadata) > g.config.MaxOffsetMetadata:
 			out.Reply.Codes[i] = cluster.CodeOffsetMetadataTooLarge
+		case g.superseded(o.Partition, as.number):
+			out.Reply.Codes[i] = cluster.CodeOutOfOrderSequence
 		default:
 			out.Records = append(out.Records, cluster.OffsetCommitted{Group: g.name, Partition: o.Partition, Committed: cluster.CommittedOffset{
 				Offset: record.Offset(o.Offset), LeaderEpoch: record.LeaderEpoch(o.LeaderEpoch), Metadata: o.Metadata, CommittedMs: env.NowMs,
+				Number: as.number,
 			}})
 		}
 	}
 	return out
+}
+
+// superseded says whether a later commit of the same member and epoch is stored for a partition. The earlier one's client has given it up: it was on the way all the while.
+// The number stored is enough to know: another member's commits, or another epoch's, are kept off by the epoch.
+func (g *Group) superseded(tp cluster.TopicPartition, number cluster.CommitNumber) bool {
+	have, ok := g.offsets.get(tp)
+	return ok && number.Before(have.Number)
 }
 
 // reset overwrites offsets for an operator.
@@ -83,7 +107,7 @@ func (g *Group) reset(env Env, r Reset) Output {
 	if n := g.Members(); n > 0 {
 		return refuse(cluster.CodeGroupNotEmpty, fmt.Sprintf("group %s has %d members; stop them before resetting its offsets", g.name, n))
 	}
-	return g.store(env, r.Offsets, false)
+	return g.store(env, r.Offsets, stored{})
 }
 
 // fetch reads committed offsets. A group that does not exist has none.

@@ -264,7 +264,7 @@ func (r *rig) run(d *datadriven.TestData) string {
 		r.takeOver()
 	case "commit":
 		r.codes(r.step(Commit{Group: "g", MemberID: text(d, "member"), InstanceID: text(d, "instance"),
-			Epoch: number(d, "epoch", NoMemberEpoch), Offsets: offsetsOf(d)}))
+			Epoch: number(d, "epoch", NoMemberEpoch), Sequence: int64(number(d, "sequence", 0)), Offsets: offsetsOf(d)}))
 	case "reset":
 		r.codes(r.step(Reset{Group: "g", Offsets: offsetsOf(d)}))
 	case "fetch":

@@ -68,6 +68,9 @@ func commands() []cluster.Command {
 			cluster.OffsetCommitted{Group: "g", Partition: tp, Committed: cluster.CommittedOffset{Offset: 12, LeaderEpoch: -1, Metadata: "m\xff", CommittedMs: 13}},
 			cluster.OffsetDeleted{Group: "g", Partition: tp},
 		}}}},
+		cluster.GroupAppend{Broker: 1, Batches: []cluster.GroupBatch{{Shard: 5, ShardEpoch: 6, Sequence: 8, Records: []cluster.GroupRecord{
+			cluster.OffsetCommitted{Group: "g", Partition: tp, Committed: cluster.CommittedOffset{Offset: 12, CommittedMs: 13, Number: cluster.CommitNumber{Committer: 1 << 63, Sequence: 14}}},
+		}}}},
 	}
 }
 

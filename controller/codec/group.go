@@ -63,12 +63,14 @@ func (d *decoder) groupRecord(m *metadatav1.GroupRecord) cluster.GroupRecord {
 }
 
 func committedToProto(c cluster.CommittedOffset) *metadatav1.CommittedOffset {
-	return &metadatav1.CommittedOffset{Offset: int64(c.Offset), LeaderEpoch: int32(c.LeaderEpoch), Metadata: text(c.Metadata), CommittedMs: c.CommittedMs}
+	return &metadatav1.CommittedOffset{Offset: int64(c.Offset), LeaderEpoch: int32(c.LeaderEpoch), Metadata: text(c.Metadata), CommittedMs: c.CommittedMs,
+		Committer: c.Number.Committer, Sequence: c.Number.Sequence}
 }
 
 func committed(m *metadatav1.CommittedOffset) cluster.CommittedOffset {
 	return cluster.CommittedOffset{Offset: record.Offset(m.GetOffset()), LeaderEpoch: record.LeaderEpoch(m.GetLeaderEpoch()),
-		Metadata: string(m.GetMetadata()), CommittedMs: m.GetCommittedMs()}
+		Metadata: string(m.GetMetadata()), CommittedMs: m.GetCommittedMs(),
+		Number: cluster.CommitNumber{Committer: m.GetCommitter(), Sequence: m.GetSequence()}}
 }
 
 func groupStateToProto(g *cluster.GroupState) *metadatav1.GroupState {

@@ -514,7 +514,11 @@ type CommitOffsetsRequest struct {
 	// Static name, if the member has one.
 	InstanceId string `protobuf:"bytes,4,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	// The positions.
-	Offsets       []*OffsetCommit `protobuf:"bytes,5,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	Offsets []*OffsetCommit `protobuf:"bytes,5,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	// A number above 0 that the member counts up with each commit, for as long as it uses its id. A position is refused with OUT_OF_ORDER_SEQUENCE where one of
+	// the member's present epoch with a higher number is stored: so a request that was given up, and comes late, changes nothing behind a later one. 0: no
+	// number; a late request is taken then.
+	Sequence      int64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -582,6 +586,13 @@ func (x *CommitOffsetsRequest) GetOffsets() []*OffsetCommit {
 		return x.Offsets
 	}
 	return nil
+}
+
+func (x *CommitOffsetsRequest) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
 }
 
 // CommitOffsetsResponse answers in the order of the request.
@@ -2108,14 +2119,15 @@ const file_moldau_v1_group_proto_rawDesc = "" +
 	"\x10committed_offset\x18\x04 \x01(\x03R\x0fcommittedOffset\x12&\n" +
 	"\fleader_epoch\x18\x05 \x01(\x05H\x00R\vleaderEpoch\x88\x01\x01\x12\x1a\n" +
 	"\bmetadata\x18\x06 \x01(\tR\bmetadataB\x0f\n" +
-	"\r_leader_epoch\"\xc0\x01\n" +
+	"\r_leader_epoch\"\xdc\x01\n" +
 	"\x14CommitOffsetsRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\tmember_id\x18\x02 \x01(\tR\bmemberId\x12!\n" +
 	"\fmember_epoch\x18\x03 \x01(\x05R\vmemberEpoch\x12\x1f\n" +
 	"\vinstance_id\x18\x04 \x01(\tR\n" +
 	"instanceId\x121\n" +
-	"\aoffsets\x18\x05 \x03(\v2\x17.moldau.v1.OffsetCommitR\aoffsets\"M\n" +
+	"\aoffsets\x18\x05 \x03(\v2\x17.moldau.v1.OffsetCommitR\aoffsets\x12\x1a\n" +
+	"\bsequence\x18\x06 \x01(\x03R\bsequence\"M\n" +
 	"\x15CommitOffsetsResponse\x124\n" +
 	"\aresults\x18\x01 \x03(\v2\x1a.moldau.v1.PartitionResultR\aresults\"\xa6\x01\n" +
 	"\x13FetchOffsetsRequest\x12\x14\n" +

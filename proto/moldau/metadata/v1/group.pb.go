@@ -497,11 +497,14 @@ func (x *GroupDeleted) GetGroup() []byte {
 }
 
 type CommittedOffset struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
-	LeaderEpoch   int32                  `protobuf:"zigzag32,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // -1: unknown
-	Metadata      []byte                 `protobuf:"bytes,3,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	CommittedMs   int64                  `protobuf:"varint,4,opt,name=committed_ms,json=committedMs,proto3" json:"committed_ms,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Offset      int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	LeaderEpoch int32                  `protobuf:"zigzag32,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // -1: unknown
+	Metadata    []byte                 `protobuf:"bytes,3,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	CommittedMs int64                  `protobuf:"varint,4,opt,name=committed_ms,json=committedMs,proto3" json:"committed_ms,omitempty"`
+	// Who numbered the commit, and the number; 0: nobody did.
+	Committer     uint64 `protobuf:"fixed64,5,opt,name=committer,proto3" json:"committer,omitempty"`
+	Sequence      int64  `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -560,6 +563,20 @@ func (x *CommittedOffset) GetMetadata() []byte {
 func (x *CommittedOffset) GetCommittedMs() int64 {
 	if x != nil {
 		return x.CommittedMs
+	}
+	return 0
+}
+
+func (x *CommittedOffset) GetCommitter() uint64 {
+	if x != nil {
+		return x.Committer
+	}
+	return 0
+}
+
+func (x *CommittedOffset) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
 	}
 	return 0
 }
@@ -725,12 +742,14 @@ const file_moldau_metadata_v1_group_proto_rawDesc = "" +
 	"assignment\x18\x0e \x01(\fR\n" +
 	"assignment\"$\n" +
 	"\fGroupDeleted\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\fR\x05group\"\x8b\x01\n" +
+	"\x05group\x18\x01 \x01(\fR\x05group\"\xc5\x01\n" +
 	"\x0fCommittedOffset\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12!\n" +
 	"\fleader_epoch\x18\x02 \x01(\x11R\vleaderEpoch\x12\x1a\n" +
 	"\bmetadata\x18\x03 \x01(\fR\bmetadata\x12!\n" +
-	"\fcommitted_ms\x18\x04 \x01(\x03R\vcommittedMs\"\xac\x01\n" +
+	"\fcommitted_ms\x18\x04 \x01(\x03R\vcommittedMs\x12\x1c\n" +
+	"\tcommitter\x18\x05 \x01(\x06R\tcommitter\x12\x1a\n" +
+	"\bsequence\x18\x06 \x01(\x03R\bsequence\"\xac\x01\n" +
 	"\x0fOffsetCommitted\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\fR\x05group\x12@\n" +
 	"\tpartition\x18\x02 \x01(\v2\".moldau.metadata.v1.TopicPartitionR\tpartition\x12A\n" +
