@@ -5,6 +5,7 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -178,11 +179,13 @@ func (b *Broker) Start(ctx context.Context) error {
 	session := b.controller.NewSession(controller.SessionEvents{Contact: b.contact, Handled: b.handled, Registered: b.registeredAs,
 		// The life goes on: there was no stop that a marker could speak of, and what has been copied since the start is complete.
 		Registration: func(cluster.BrokerEpoch) cluster.RegisterBroker {
-			return registration(cluster.NoBrokerEpoch, nil, stillOffline(damaged, b.partitions.Leader))
+			again := registration(cluster.NoBrokerEpoch, nil, stillOffline(slices.Values(damaged), b.partitions.Leader))
+			for _, tp := range stillOffline(b.partitions.Held(), b.partitions.Leader) {
+				again.Logs = append(again.Logs, cluster.ReplicaLog{Partition: tp, Log: cluster.UnknownLog})
+			}
+			return again
 		}})
-	for _, tp := range report.Failed {
-		session.ReportOffline(tp)
-	}
+	session.ReportOffline(report.Failed...)
 	first := registration(b.options.PreviousEpoch, b.options.PreviousStarts, damaged)
 	first.Logs, first.LogsTold = report.Logs, true
 	epoch, err := session.Register(ctx, first)
@@ -201,9 +204,9 @@ func (b *Broker) Start(ctx context.Context) error {
 
 // stillOffline picks those replicas that do not work now. lead is Manager.Leader. What was doubtful or missing at the start and works now has been copied anew, and
 // may be the only complete one by now.
-func stillOffline(list []cluster.TopicPartition, lead func(cluster.TopicPartition) (*partition.Runner, cluster.Code)) []cluster.TopicPartition {
+func stillOffline(list iter.Seq[cluster.TopicPartition], lead func(cluster.TopicPartition) (*partition.Runner, cluster.Code)) []cluster.TopicPartition {
 	var offline []cluster.TopicPartition
-	for _, tp := range list {
+	for tp := range list {
 		if _, code := lead(tp); code == cluster.CodeStorage {
 			offline = append(offline, tp)
 		}

@@ -14,7 +14,7 @@ func TestRegisteringAgainReportsWhatIsOfflineNow(t *testing.T) {
 	at := func(n int32) cluster.TopicPartition { return cluster.TopicPartition{Partition: n} }
 	codes := map[int32]cluster.Code{0: cluster.CodeNone, 1: cluster.CodeNotLeader, 2: cluster.CodeStorage, 3: cluster.CodeUnknownTopic}
 	lead := func(tp cluster.TopicPartition) (*partition.Runner, cluster.Code) { return nil, codes[tp.Partition] }
-	if got := stillOffline([]cluster.TopicPartition{at(0), at(1), at(2), at(3)}, lead); !slices.Equal(got, []cluster.TopicPartition{at(2)}) {
+	if got := stillOffline(slices.Values([]cluster.TopicPartition{at(0), at(1), at(2), at(3)}), lead); !slices.Equal(got, []cluster.TopicPartition{at(2)}) {
 		t.Errorf("reported %v", got)
 	}
 }

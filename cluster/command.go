@@ -27,7 +27,8 @@ type RegisterBroker struct {
 	Damaged []TopicPartition
 	// Live says that the controller knows a live session of another directory under this id, so the registration must be refused.
 	Live bool
-	// Logs are the logs that recovery has opened, when LogsTold says so: what is not among them is empty. Not told by a life that goes on, nor below LevelLogs.
+	// Logs are the logs that recovery has opened, and UnknownLog for those that the disk did not let it open. LogsTold says that these are all: what is not among them is empty. A life
+	// that goes on tells only UnknownLog, of those that do not work, and below LevelLogs nothing is told.
 	Logs     []ReplicaLog
 	LogsTold bool
 }

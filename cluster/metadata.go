@@ -59,6 +59,12 @@ type LogPosition struct {
 	LogStart, LogEnd record.Offset
 }
 
+// UnknownLog is said of a log that could not be opened, though nothing is known to be wrong with it: it may have as much as any. The end of -1 is on the wire and in snapshots.
+var UnknownLog = LogPosition{LastEpoch: record.NoEpoch, LogEnd: -1}
+
+// Known reports whether this is how far a log goes, and not UnknownLog.
+func (l LogPosition) Known() bool { return l.LogEnd >= 0 }
+
 // HasReplica reports whether b is assigned.
 func (p *Partition) HasReplica(b BrokerID) bool { return slices.Contains(p.Replicas, b) }
 
@@ -68,7 +74,7 @@ func (p *Partition) InISR(b BrokerID) bool { return slices.Contains(p.ISR, b) }
 // InELR reports whether b is an eligible leader replica.
 func (p *Partition) InELR(b BrokerID) bool { return slices.Contains(p.ELR, b) }
 
-// HasReturned returns what the log of b had when its broker registered anew, if no leader has seen since that it is complete.
+// HasReturned returns what the log of b had when its broker registered anew, UnknownLog where that could not be opened, if no leader has seen since that it is complete.
 func (p *Partition) HasReturned(b BrokerID) (LogPosition, bool) {
 	for _, r := range p.Returned {
 		if r.Broker == b {
@@ -76,6 +82,12 @@ func (p *Partition) HasReturned(b BrokerID) (LogPosition, bool) {
 		}
 	}
 	return LogPosition{}, false
+}
+
+// Unopened reports whether b, when its broker registered anew or when it was said last, had not been able to open its log.
+func (p *Partition) Unopened(b BrokerID) bool {
+	log, back := p.HasReturned(b)
+	return back && !log.Known()
 }
 
 // DeletedTo is up to where the logs that have returned have deleted records. Only committed records are deleted, so a log that ends below lacks some.
@@ -88,7 +100,7 @@ func (p *Partition) DeletedTo() record.Offset {
 }
 
 // CompareLogs orders logs by what they have: of two that reach what was deleted elsewhere, the one with records of a newer leader epoch, or with more of the same, has everything committed
-// that the other has. One with records of an epoch that has not been yet has rotted, and comes last, too.
+// that the other has. One with records of an epoch that has not been yet has rotted, and comes last, too, and so does UnknownLog.
 func (p *Partition) CompareLogs(a, b LogPosition) int {
 	credible := func(l LogPosition) int {
 		if l.LogEnd < p.DeletedTo() || l.LastEpoch > p.LeaderEpoch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -49,16 +50,24 @@ type Session struct {
 	fenced atomic.Bool   // as of the last answer
 	soon   chan struct{} // capacity 1: beat now
 
-	mu       sync.Mutex // guards the rest
-	offline  []cluster.TopicPartition
-	online   []cluster.TopicPartition // none of them is in offline
-	failed   []cluster.TopicPartition // all that are offline, reported or not
-	repeatAt time.Duration            // when all of them are reported next
+	mu       sync.Mutex    // guards the rest
+	offline  replicas      // to be reported
+	online   replicas      // to be reported; none of them is in offline
+	failed   replicas      // all that are offline, reported or not
+	repeatAt time.Duration // when all of them are reported next
 	refusing []cluster.BrokerID
 	draining bool
 	drained  chan struct{} // closed when the broker may shut down
 	// promises are leases that wait for the broker to act on what was decided before them, oldest first, at most maxPromises.
 	promises []promise
+}
+
+// replicas is a set of this broker's replicas. A disk that fails as a whole takes all of them in at once.
+type replicas map[cluster.TopicPartition]struct{}
+
+// list is the set in key order, nil when it is empty.
+func (r replicas) list() []cluster.TopicPartition {
+	return slices.SortedFunc(maps.Keys(r), cluster.TopicPartition.Compare)
 }
 
 // promise is a lease until a moment of Ports.Now for a broker that acts on the metadata up to an index.
@@ -69,7 +78,7 @@ type promise struct {
 
 // NewSession creates the broker's session; Register must succeed before Run.
 func (c *Controller) NewSession(events SessionEvents) *Session {
-	s := &Session{c: c, events: events, soon: make(chan struct{}, 1), drained: make(chan struct{})}
+	s := &Session{c: c, events: events, soon: make(chan struct{}, 1), drained: make(chan struct{}), offline: replicas{}, online: replicas{}, failed: replicas{}}
 	s.epoch.Store(int64(cluster.NoBrokerEpoch))
 	return s
 }
@@ -126,12 +135,13 @@ func temporary(code cluster.Code) bool {
 	return false
 }
 
-// ReportOffline tells the controller, with the next heartbeat, that the log of a partition failed here.
-func (s *Session) ReportOffline(tp cluster.TopicPartition) {
+// ReportOffline tells the controller, with the next heartbeat, that the logs of partitions failed here.
+func (s *Session) ReportOffline(partitions ...cluster.TopicPartition) {
 	s.mu.Lock()
-	s.online = without(s.online, tp)
-	s.offline = append(without(s.offline, tp), tp)
-	s.failed = append(without(s.failed, tp), tp)
+	for _, tp := range partitions {
+		delete(s.online, tp)
+		s.offline[tp], s.failed[tp] = struct{}{}, struct{}{}
+	}
 	s.mu.Unlock()
 	s.beatSoon()
 }
@@ -139,14 +149,11 @@ func (s *Session) ReportOffline(tp cluster.TopicPartition) {
 // ReportOnline takes ReportOffline back, with the next heartbeat: the replica was begun anew, and works, or it is gone.
 func (s *Session) ReportOnline(tp cluster.TopicPartition) {
 	s.mu.Lock()
-	s.offline, s.failed = without(s.offline, tp), without(s.failed, tp)
-	s.online = append(without(s.online, tp), tp)
+	delete(s.offline, tp)
+	delete(s.failed, tp)
+	s.online[tp] = struct{}{}
 	s.mu.Unlock()
 	s.beatSoon()
-}
-
-func without(list []cluster.TopicPartition, tp cluster.TopicPartition) []cluster.TopicPartition {
-	return slices.DeleteFunc(list, func(t cluster.TopicPartition) bool { return t == tp })
 }
 
 // ReportRefusing tells the controller, with the next heartbeat, that a broker's peer port refused connections twice, at least 100 ms apart.
@@ -245,13 +252,13 @@ func (s *Session) request() HeartbeatRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now >= s.repeatAt {
-		s.offline, s.repeatAt = slices.Clone(s.failed), now+repeatOffline
+		s.offline, s.repeatAt = maps.Clone(s.failed), now+repeatOffline
 	}
 	request := HeartbeatRequest{
 		Broker: s.c.cfg.Broker, Epoch: s.Epoch(), Applied: s.handled(),
-		WantDrain: s.draining, Offline: s.offline, Refusing: s.refusing, Online: s.online,
+		WantDrain: s.draining, Offline: s.offline.list(), Refusing: s.refusing, Online: s.online.list(),
 	}
-	s.offline, s.refusing, s.online = nil, nil, nil
+	s.offline, s.refusing, s.online = replicas{}, nil, replicas{}
 	return request
 }
 
@@ -259,15 +266,14 @@ func (s *Session) request() HeartbeatRequest {
 func (s *Session) restore(request HeartbeatRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told := slices.Concat(s.offline, s.online) // since then
 	for _, tp := range request.Offline {
-		if !slices.Contains(told, tp) {
-			s.offline = append(s.offline, tp)
+		if _, told := s.online[tp]; !told { // since then
+			s.offline[tp] = struct{}{}
 		}
 	}
 	for _, tp := range request.Online {
-		if !slices.Contains(told, tp) {
-			s.online = append(s.online, tp)
+		if _, told := s.offline[tp]; !told {
+			s.online[tp] = struct{}{}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestOfflineReplicasAreReportedNowAndThen(t *testing.T) {
 // TestReportsOfAReplicaKeepTheirOrder: what is true now is told, whichever heartbeat is answered.
 func TestReportsOfAReplicaKeepTheirOrder(t *testing.T) {
 	a, b := cluster.TopicPartition{Topic: cluster.TopicID{1}}, cluster.TopicPartition{Topic: cluster.TopicID{2}}
-	offline, online := (*Session).ReportOffline, (*Session).ReportOnline
+	offline, online := func(s *Session, tp cluster.TopicPartition) { s.ReportOffline(tp) }, (*Session).ReportOnline
 	for name, c := range map[string]struct {
 		before, lost, after func(*Session, cluster.TopicPartition)
 		offline, online     []cluster.TopicPartition
@@ -85,5 +86,28 @@ func TestReportsOfAReplicaKeepTheirOrder(t *testing.T) {
 		if again := s.request(); len(again.Offline)+len(again.Online) > 0 {
 			t.Errorf("%s: what was told is told again: %+v", name, again)
 		}
+	}
+}
+
+// BenchmarkReportOffline is a disk that fails as a whole: each of its replicas is reported, told, told again because the heartbeat was lost, and taken back. The time for one replica must not
+// depend on how many there are.
+func BenchmarkReportOffline(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				s := reporting(new(time.Duration))
+				for i := range n {
+					s.ReportOffline(cluster.TopicPartition{Partition: int32(i)})
+				}
+				s.restore(s.request())
+				if got := s.request().Offline; len(got) != n {
+					b.Fatalf("%d replicas are reported, want %d", len(got), n)
+				}
+				for i := range n {
+					s.ReportOnline(cluster.TopicPartition{Partition: int32(i)})
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/replica")
+		})
 	}
 }

@@ -218,7 +218,7 @@ type LoadReport struct {
 	Rotten []cluster.TopicPartition
 	// Missing replicas were in this data directory, and are not any more. They stay offline until they can be copied anew.
 	Missing []cluster.TopicPartition
-	// Logs are how far the logs go that were opened.
+	// Logs are how far the logs go that were opened, and UnknownLog of those that are Failed.
 	Logs []cluster.ReplicaLog
 	// Unclean counts logs that were not closed cleanly.
 	Unclean int

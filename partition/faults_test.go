@@ -395,7 +395,7 @@ func TestCase11_AStartThatCannotRebuildProducersReportsIt(t *testing.T) {
 	disk.Add(vfs.Rule{Op: vfs.OpRead, Glob: "*.log", Err: syscall.EIO})
 	k.fs, k.options.FS = disk, disk
 	report := k.start()
-	if !slices.Equal(report.Failed, []cluster.TopicPartition{testTP}) || len(report.Damaged) != 0 || report.Opened != 0 || len(report.Logs) != 0 {
+	if !slices.Equal(report.Failed, []cluster.TopicPartition{testTP}) || len(report.Damaged) != 0 || report.Opened != 0 || len(report.Logs) != 1 || report.Logs[0].Log.Known() {
 		t.Errorf("load report %+v", report)
 	}
 	k.elect(1)
@@ -403,7 +403,7 @@ func TestCase11_AStartThatCannotRebuildProducersReportsIt(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	disk.Heal()
-	if report := k.restart(disk); report.Opened != 1 || len(report.Logs) != 1 {
+	if report := k.restart(disk); report.Opened != 1 || len(report.Logs) != 1 || !report.Logs[0].Log.Known() {
 		t.Errorf("after a restart %+v", report)
 	}
 	k.elect(1)

@@ -85,7 +85,8 @@ func checkHeader(path, header string) error {
 	return fmt.Errorf("partition: %s, the list of replicas, is damaged: it begins with %.40q, not with %q; %s", path, header, inventoryHeader, remedyInventory)
 }
 
-// compare reads the list, returns what it has and the disk has not, in key order, and adds what it did not know. Only a list that cannot be read is an error.
+// compare reads the list, returns what it has and the disk has not, in key order, and adds what it did not know. It names the topics of those whose identity could not be read, as
+// far as it knows them. Only a list that cannot be read is an error.
 func (v *inventory) compare(found []place) ([]place, error) {
 	if err := v.read(); err != nil {
 		return nil, err
@@ -94,7 +95,11 @@ func (v *inventory) compare(found []place) ([]place, error) {
 	if planted.On(planted.MissingReplicaReplaced) {
 		clear(vanished)
 	}
-	for _, at := range found {
+	for i := range found {
+		at := &found[i]
+		if at.unread != nil {
+			at.identity.Topic = v.topics[at.tp]
+		}
 		delete(vanished, at.tp)
 		v.add(at.tp, at.identity.Topic)
 	}

@@ -239,6 +239,49 @@ func TestIdentity_ThatIsDamagedIsToldWithTheRemedy(t *testing.T) {
 	k.checkValues("a")
 }
 
+// TestCase11_AnIdentityThatTheDiskDoesNotGive: the name says whose the directory is, and an error of the disk says nothing against what is in it. Such a replica is one that could
+// not be opened, and not one that is missing, whether the list of replicas knows it or has yet to be written.
+func TestCase11_AnIdentityThatTheDiskDoesNotGive(t *testing.T) {
+	for name, listed := range map[string]bool{"listed": true, "not listed": false} {
+		t.Run(name, func(t *testing.T) {
+			k, mem := held(t, 1)
+			if !listed {
+				k.check(mem.Remove(filepath.Join("data", inventoryFile)))
+			}
+			for _, fails := range []vfs.Rule{
+				{Op: vfs.OpOpen, Glob: "partition.meta", Count: 1, Err: syscall.EMFILE}, {Op: vfs.OpRead, Glob: "partition.meta", Count: 1, Err: syscall.EIO},
+			} {
+				disk := vfs.NewInjector(mem, nil)
+				disk.Add(fails)
+				k.fs, k.options.FS = disk, disk
+				report := k.start()
+				if !slices.Equal(report.Failed, []cluster.TopicPartition{testTP}) || len(report.Missing)+len(report.Damaged)+len(report.Strange)+report.Opened != 0 {
+					t.Fatalf("%v: load report %+v", fails, report)
+				}
+				if want := []cluster.ReplicaLog{{Partition: testTP, Log: cluster.UnknownLog}}; !slices.Equal(report.Logs, want) {
+					t.Errorf("%v: the registration tells %+v, want %+v", fails, report.Logs, want)
+				}
+				k.elect(1)
+				k.manager.Retry()
+				if s := k.runner().Status(); s.Role != RoleOffline || !strings.Contains(s.Reason, fails.Err.Error()) || listed && s.Topic != "t7" {
+					t.Errorf("%v: status %+v", fails, s)
+				}
+				k.check(k.manager.Close(context.Background()))
+			}
+			if report := k.start(); report.Opened != 1 || len(report.Missing)+len(report.Failed) != 0 {
+				t.Fatalf("with a disk that works: load report %+v", report)
+			}
+			k.elect(1)
+			k.checkValues("a")
+			k.check(k.manager.Close(context.Background()))
+			k.check(mem.RemoveAll(testDir + testTP.String()))
+			if report := k.start(); !slices.Equal(report.Missing, []cluster.TopicPartition{testTP}) {
+				t.Errorf("without the directory: load report %+v", report)
+			}
+		})
+	}
+}
+
 // The directory of a replica that is not open is removed also where an earlier deletion of it has failed half-way.
 func TestRemoval_OverALeftover(t *testing.T) {
 	mem := vfs.NewMem()

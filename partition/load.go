@@ -53,9 +53,8 @@ func (m *Manager) Load(ctx context.Context) (LoadReport, error) {
 	m.each(len(opened), func(i int) { m.adopt(&opened[i]) }) // which may read up to a snapshot's distance of log
 	for _, o := range opened {
 		report.add(o)
-		if r, ok := m.Get(o.tp); ok && o.err == nil {
-			at := r.lastStatus()
-			report.Logs = append(report.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
+		if r, ok := m.Get(o.tp); ok {
+			report.tell(o, r.lastStatus())
 		}
 		m.awaitRoom(o)
 	}
@@ -136,6 +135,9 @@ func scan(o *Options, root string, report *LoadReport) ([]place, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			report.Strange = append(report.Strange, name) // a creation that was cut short; it is made again when it is assigned
 			continue
+		case FromDisk(err):
+			found = append(found, place{tp: tp, dir: dir, unread: err}) // it is whose the name says: nothing speaks against that
+			continue
 		case err != nil || id.TopicID != tp.Topic || id.Partition != tp.Partition:
 			o.Log.Error("directory has the wrong identity and is not used", slog.String("directory", dir), slog.Any("error", err), slog.String("remedy", remedyPartition))
 			report.Strange = append(report.Strange, name)
@@ -183,6 +185,7 @@ type place struct {
 	tp       cluster.TopicPartition
 	dir      string
 	identity segment.Identity
+	unread   error // why the disk did not give the identity, of which at most the topic's name is known then
 }
 
 // opening is a replica whose log was opened, or not.
@@ -204,7 +207,10 @@ func (m *Manager) open(at place) opening {
 
 // openAgain is open without a word about what is wrong with the disk.
 func (m *Manager) openAgain(at place) opening {
-	o := opening{place: at}
+	o := opening{place: at, err: at.unread}
+	if o.err != nil {
+		return o
+	}
 	o.log, o.report, o.err = segment.Open(m.options.FS, at.dir, at.identity, segment.DefaultConfig())
 	o.err = doubted(o.report, o.err)
 	if o.report.Doubtful && o.log != nil {
@@ -251,6 +257,16 @@ func doubted(r segment.Report, err error) error {
 func FromDisk(err error) bool {
 	var answer syscall.Errno
 	return errors.As(err, &answer) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDoubtful)
+}
+
+// tell says how far one log goes, if it may count as complete.
+func (r *LoadReport) tell(o opening, at Status) {
+	switch {
+	case o.err == nil:
+		r.Logs = append(r.Logs, cluster.ReplicaLog{Partition: o.tp, Log: at.Position()})
+	case FromDisk(o.err):
+		r.Logs = append(r.Logs, cluster.ReplicaLog{Partition: o.tp, Log: cluster.UnknownLog})
+	}
 }
 
 // add counts one log.

@@ -128,6 +128,17 @@ func (m *Manager) All() iter.Seq2[cluster.TopicPartition, *Runner] {
 	}
 }
 
+// Held iterates over the partitions of the local replicas in key order.
+func (m *Manager) Held() iter.Seq[cluster.TopicPartition] {
+	return func(yield func(cluster.TopicPartition) bool) {
+		for tp := range m.All() {
+			if !yield(tp) {
+				return
+			}
+		}
+	}
+}
+
 // sorted lists the local replicas in key order.
 func (m *Manager) sorted() []*Runner {
 	var all []*Runner

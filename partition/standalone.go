@@ -47,13 +47,17 @@ type Found struct {
 }
 
 // Scan lists the replicas on disk and finishes deletions that were begun, as Manager.Load does. What it does not know is in the report, as Strange, and what
-// is not there any more, as Missing. It comes before everything else.
+// is not there any more, as Missing, and those whose identity the disk did not give, as Failed. It comes before everything else.
 func (o *Opener) Scan() ([]Found, LoadReport, error) {
 	var report LoadReport
 	places, err := scan(&o.options, filepath.Join(o.options.Root, partitionsDir), &report)
-	found := make([]Found, len(places))
-	for i, at := range places {
-		found[i] = Found{Partition: at.tp, Identity: at.identity}
+	var found []Found
+	for _, at := range places {
+		if at.unread != nil {
+			report.Failed = append(report.Failed, at.tp)
+			continue
+		}
+		found = append(found, Found{Partition: at.tp, Identity: at.identity})
 	}
 	if err != nil {
 		return found, report, err

@@ -171,7 +171,7 @@ func (b *broker) register() {
 	b.attempt++
 	attempt, life := b.attempt, b.life
 	cmd := cluster.RegisterBroker{
-		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: b.incarnation(), MinLevel: 1, MaxLevel: 1},
+		Broker:        cluster.Broker{ID: b.id, Directory: b.dir, Incarnation: b.incarnation(), MinLevel: 1, MaxLevel: cluster.LevelNewest},
 		PreviousEpoch: b.previous.Epoch, PreviousStarts: b.previous.Starts, Damaged: slices.Clone(b.suspect), LogsTold: true,
 	}
 	for _, r := range b.parts {
@@ -182,6 +182,7 @@ func (b *broker) register() {
 		cmd.PreviousEpoch, cmd.PreviousStarts, cmd.Damaged = cluster.NoBrokerEpoch, nil, slices.Concat(b.rotten, b.lost)
 		cmd.Logs, cmd.LogsTold = nil, false
 	}
+	cmd.Logs = append(cmd.Logs, b.unopened()...)
 	b.w.net.send(b.node(), controllerNode, func() {
 		b.w.meta.propose(cmd, func(res cluster.Result, failed bool) {
 			if failed || res.Code != cluster.CodeNone {
@@ -199,6 +200,17 @@ func (b *broker) register() {
 			b.register()
 		}
 	})
+}
+
+// unopened tells of the replicas that do not work and may be complete that it is not known how far their logs go.
+func (b *broker) unopened() (logs []cluster.ReplicaLog) {
+	for _, tp := range b.Sorted() {
+		r := b.replica(tp)
+		if r == nil && !slices.Contains(b.suspect, tp) || r != nil && r.at.Role == partition.RoleOffline {
+			logs = append(logs, cluster.ReplicaLog{Partition: tp, Log: cluster.UnknownLog})
+		}
+	}
+	return logs
 }
 
 // incarnation names this life.

@@ -125,7 +125,7 @@ func newWorld(opts Options) *World {
 // setUp forms the cluster, creates the topic and starts clients and faults.
 func (w *World) setUp() {
 	w.meta.lead()
-	w.meta.propose(cluster.InitCluster{Cluster: cluster.ClusterID{5}, FeatureLevel: 1}, nil)
+	w.meta.propose(cluster.InitCluster{Cluster: cluster.ClusterID{5}, FeatureLevel: cluster.LevelNewest}, nil)
 	w.runUntil(w.now+time.Second, w.check.failed)
 	for _, b := range w.brokers[:w.mix.founders] {
 		b.start()

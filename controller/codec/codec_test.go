@@ -42,6 +42,7 @@ func commands() []cluster.Command {
 		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, PreviousEpoch: cluster.NoBrokerEpoch},
 		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, LogsTold: true, Logs: []cluster.ReplicaLog{{Partition: tp, Log: cluster.LogPosition{LastEpoch: 3, LogEnd: 9}},
 			{Partition: tp, Log: cluster.LogPosition{LastEpoch: record.NoEpoch}}}},
+		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, Logs: []cluster.ReplicaLog{{Partition: tp, Log: cluster.UnknownLog}}},
 		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, LogsTold: true, Logs: []cluster.ReplicaLog{{Partition: tp, Log: cluster.LogPosition{LastEpoch: 3, LogStart: 8, LogEnd: 9}}}},
 		cluster.RegisterBroker{Broker: cluster.Broker{Epoch: cluster.NoBrokerEpoch}, PreviousEpoch: 5, PreviousStarts: []cluster.IncarnationID{uid(4), uid(5)}},
 		cluster.UnregisterBroker{Broker: 3},

@@ -140,6 +140,8 @@ type Driver struct {
 	retryShard time.Duration
 	// offline are the replicas whose log failed in the present life of their broker.
 	offline map[replica]cluster.BrokerEpoch
+	// opened are the replicas that have said in the present life of their broker that they work, after they had not.
+	opened map[replica]bool
 	// awaiting is, of partitions that wait for complete replicas to return, until when.
 	awaiting map[cluster.TopicPartition]time.Duration
 	// excluded is, of partitions that such replicas were taken out of, until when that is not done again.
@@ -194,7 +196,7 @@ func (d *Driver) Step(now time.Duration, in Input) Effects {
 func (d *Driver) begin(now time.Duration, img *cluster.Image) {
 	*d = Driver{cfg: d.cfg, nextID: d.nextID, img: img,
 		brokers: map[cluster.BrokerID]*session{}, outstanding: map[uint64]*outstanding{}, busy: map[cluster.TopicPartition]bool{},
-		todo: map[cluster.TopicPartition]bool{}, retry: map[cluster.TopicPartition]time.Duration{}, offline: map[replica]cluster.BrokerEpoch{},
+		todo: map[cluster.TopicPartition]bool{}, retry: map[cluster.TopicPartition]time.Duration{}, offline: map[replica]cluster.BrokerEpoch{}, opened: map[replica]bool{},
 		excluded: map[cluster.TopicPartition]time.Duration{}, awaiting: map[cluster.TopicPartition]time.Duration{},
 		lookAtAll: true, stepped: now, unsettled: now, unbalanced: true, effects: d.effects}
 	for b := range img.Brokers() {

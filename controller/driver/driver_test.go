@@ -57,7 +57,11 @@ func (r *rig) line(line string) {
 	}
 	switch words[0] {
 	case "setup":
-		r.setup(words[1])
+		level := cluster.LevelFirst
+		if args["level"] == "newest" {
+			level = cluster.LevelNewest
+		}
+		r.setup(words[1], int32(level))
 	case "found":
 		r.apply(cluster.InitCluster{Cluster: uid("c"), FeatureLevel: 1})
 		r.step(BecameLeader{Image: r.state.Image()})
@@ -96,8 +100,8 @@ func (r *rig) line(line string) {
 	}
 }
 
-func (r *rig) setup(list string) {
-	r.apply(cluster.InitCluster{Cluster: uid("c"), FeatureLevel: 1})
+func (r *rig) setup(list string, level int32) {
+	r.apply(cluster.InitCluster{Cluster: uid("c"), FeatureLevel: level})
 	for _, w := range strings.Split(list, ",") {
 		r.do("register", map[string]string{"broker": w})
 	}
@@ -195,10 +199,14 @@ func (r *rig) do(verb string, args map[string]string) {
 	case "register":
 		id := broker(args["broker"])
 		c := cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: id, Directory: uid(fmt.Sprint("d", id)),
-			Incarnation: uid(fmt.Sprint("i", img.Index())), MinLevel: 1, MaxLevel: 1}}
+			Incarnation: uid(fmt.Sprint("i", img.Index())), MinLevel: 1, MaxLevel: cluster.LevelNewest}}
 		if tp, end, told := strings.Cut(args["logs"], ":"); told { // logs=t-0:100 is one log, which ends at 100
 			c.LogsTold = true
 			c.Logs = []cluster.ReplicaLog{{Partition: r.partitions(tp)[0], Log: cluster.LogPosition{LogEnd: record.Offset(broker(end))}}}
+		}
+		for _, tp := range r.partitions(args["unopened"]) {
+			c.LogsTold = true
+			c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: cluster.UnknownLog})
 		}
 		r.apply(c)
 	case "create":

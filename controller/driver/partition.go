@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -137,14 +138,23 @@ func (d *Driver) electLate(now time.Duration, tp cluster.TopicPartition, p *clus
 	case choice.Kind == placement.KindNone:
 		delete(d.awaiting, tp)
 		return choice
-	case !waits:
-		until = now + d.cfg.AwaitReturn
-	case now >= until:
+	case waits && now >= until, d.allWork(tp, p):
 		d.awaiting[tp] = now + d.cfg.RetryDelay // when the proposal comes to nothing
 		return choice
+	case !waits:
+		until = now + d.cfg.AwaitReturn
 	}
 	d.awaiting[tp] = until
 	return placement.Election{Leader: cluster.NoBroker, Kind: placement.KindNone}
+}
+
+// allWork reports whether nobody is to be waited for: every complete replica is here, and has told how far its log goes, or that it works, which it did not when its broker
+// registered. That none of the latter is reported as failed says nothing: a controller that has just begun has heard of none.
+func (d *Driver) allWork(tp cluster.TopicPartition, p *cluster.Partition) bool {
+	works := d.candidate(tp, p)
+	return !slices.ContainsFunc(slices.Concat(p.ISR, p.ELR), func(b cluster.BrokerID) bool {
+		return !works(b) || p.Unopened(b) && !d.opened[replica{tp, b}]
+	})
 }
 
 // mustMove reports whether the partition has no leader that can go on.
@@ -173,17 +183,10 @@ func (d *Driver) failed(tp cluster.TopicPartition, b cluster.BrokerID) bool {
 	return ok && known && s.epoch == epoch
 }
 
-// forgetOffline forgets the failed logs of a broker's former life.
+// forgetOffline forgets what the logs of a broker's former life were.
 func (d *Driver) forgetOffline(b cluster.BrokerID) {
-	var gone []replica
-	for r := range d.offline {
-		if r.broker == b {
-			gone = append(gone, r)
-		}
-	}
-	for _, r := range gone {
-		delete(d.offline, r)
-	}
+	maps.DeleteFunc(d.offline, func(r replica, _ cluster.BrokerEpoch) bool { return r.broker == b })
+	maps.DeleteFunc(d.opened, func(r replica, _ bool) bool { return r.broker == b })
 }
 
 // finishable reports whether a reassignment in progress can end: everything that it brings is in sync, and without what it takes away the partition

@@ -48,7 +48,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	config := DefaultConfig()
 	config.LeaderMoves, config.ShardMoves, config.Batch = 3, 2, 2
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 2)), state: state.New(), driver: New(config), alive: map[cluster.BrokerID]bool{}, drains: map[cluster.BrokerID]bool{}, failed: map[cluster.BrokerID]bool{}}
-	w.must(cluster.InitCluster{Cluster: uid("c"), FeatureLevel: 1})
+	w.must(cluster.InitCluster{Cluster: uid("c"), FeatureLevel: int32(cluster.LevelFirst + seed%2)})
 	for b := range cluster.BrokerID(worldBrokers) {
 		w.register(b)
 		br, _ := w.state.Image().Broker(b)
@@ -95,7 +95,7 @@ func (w *world) lead() {
 func (w *world) register(b cluster.BrokerID) {
 	w.runs++
 	c := cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: b, Directory: cluster.UUID{1, byte(b)},
-		Incarnation: cluster.UUID{2, byte(b), w.runs}, MinLevel: 1, MaxLevel: 1}, LogsTold: true}
+		Incarnation: cluster.UUID{2, byte(b), w.runs}, MinLevel: 1, MaxLevel: cluster.LevelNewest}, LogsTold: true}
 	for tp := range w.state.Image().AllPartitions() {
 		c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: cluster.LogPosition{LogEnd: record.Offset(w.rng.IntN(3))}})
 	}

@@ -80,10 +80,12 @@ func (d *Driver) heartbeat(now time.Duration, in Heartbeat) {
 	s.wantDrain = s.wantDrain || in.WantDrain
 	for _, tp := range in.Offline {
 		d.offline[replica{tp, in.Broker}] = in.Epoch
+		delete(d.opened, replica{tp, in.Broker})
 		d.todo[tp] = true
 	}
 	for _, tp := range in.Online {
 		delete(d.offline, replica{tp, in.Broker})
+		d.opened[replica{tp, in.Broker}] = true
 		d.todo[tp] = true
 	}
 	for _, other := range in.Refusing {

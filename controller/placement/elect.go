@@ -42,7 +42,8 @@ type Election struct {
 // eligible leader replica. KindNone comes back with NoBroker.
 //
 // Those that have returned from a restart are left aside: their disks may have lost what they had flushed. When there is nobody else, one leads whose log is the
-// longest of all that are complete, once all of these are back (case 60).
+// longest of all that are complete, once all of these are back and have told (case 60). One whose log could not be opened (cluster.UnknownLog) has not: nobody can say what it has, and
+// it is waited for like one that is away.
 func Elect(p *cluster.Partition, eligible func(cluster.BrokerID) bool) Election {
 	if p.Leader != cluster.NoBroker && p.InISR(p.Leader) && eligible(p.Leader) {
 		return Election{p.Leader, KindISR}
@@ -54,18 +55,28 @@ func Elect(p *cluster.Partition, eligible func(cluster.BrokerID) bool) Election 
 	if e := firstComplete(p, stayed); e.Kind != KindNone {
 		return e
 	}
-	if len(p.Returned) < len(p.ISR)+len(p.ELR) {
+	told := 0
+	for _, r := range p.Returned {
+		if r.Log.Known() {
+			told++
+		}
+	}
+	if told < len(p.ISR)+len(p.ELR) {
 		return Election{cluster.NoBroker, KindNone} // who is still away may have more
 	}
 	return fullest(p, eligible, longest(p, func(cluster.BrokerID) bool { return true }))
 }
 
-// ElectLate chooses as Elect does and, when that waits for others to return, the longest log among those that have. Whoever waits decides how long.
+// ElectLate chooses as Elect does and, when that waits for others to return, the longest log among those that have; if there is none, one whose log could not be opened at first: whoever
+// calls it eligible knows that it works by now. Whoever waits decides how long.
 func ElectLate(p *cluster.Partition, eligible func(cluster.BrokerID) bool) Election {
 	if e := Elect(p, eligible); e.Kind != KindNone {
 		return e
 	}
-	return fullest(p, eligible, longest(p, eligible))
+	if e := fullest(p, eligible, longest(p, eligible)); e.Kind != KindNone {
+		return e
+	}
+	return firstComplete(p, func(b cluster.BrokerID) bool { return eligible(b) && p.Unopened(b) })
 }
 
 // firstComplete chooses an in-sync replica, or else an eligible leader replica.
@@ -99,8 +110,9 @@ func fullest(p *cluster.Partition, eligible func(cluster.BrokerID) bool, most cl
 }
 
 // ElectUnclean chooses as ElectLate does and, when nobody may lead, the last leader or else the first eligible replica at all: records can be
-// lost.
-func ElectUnclean(p *cluster.Partition, eligible func(cluster.BrokerID) bool) Election {
+// lost. One whose log could not be opened does not lead.
+func ElectUnclean(p *cluster.Partition, alive func(cluster.BrokerID) bool) Election {
+	eligible := func(b cluster.BrokerID) bool { return alive(b) && !p.Unopened(b) }
 	if e := ElectLate(p, eligible); e.Kind != KindNone {
 		return e
 	}

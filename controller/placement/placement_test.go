@@ -249,6 +249,40 @@ func TestCase60_ElectComparesWhoHasRestarted(t *testing.T) {
 	}
 }
 
+// TestCase11_WhoseLogCouldNotBeOpenedIsWaitedFor: nobody knows what it has. It is not empty, it does not lead before it can be opened, and then only where nobody is known to have more.
+func TestCase11_WhoseLogCouldNotBeOpenedIsWaitedFor(t *testing.T) {
+	none := Election{cluster.NoBroker, KindNone}
+	unopened := func(b cluster.BrokerID) cluster.Returned {
+		return cluster.Returned{Broker: b, Log: cluster.UnknownLog}
+	}
+	back := func(b cluster.BrokerID, end record.Offset) cluster.Returned {
+		return cluster.Returned{Broker: b, Log: cluster.LogPosition{LastEpoch: 5, LogEnd: end}}
+	}
+	for name, c := range map[string]struct {
+		returned            []cluster.Returned
+		works               []cluster.BrokerID
+		soon, late, unclean Election
+	}{
+		"one, and it does not work yet": {[]cluster.Returned{back(1, 90), back(2, 80), unopened(3)}, []cluster.BrokerID{1, 2, 4}, none, Election{1, KindISR}, Election{1, KindISR}},
+		"one, and it works by now":      {[]cluster.Returned{back(1, 90), back(2, 80), unopened(3)}, []cluster.BrokerID{1, 2, 3, 4}, none, Election{1, KindISR}, Election{1, KindISR}},
+		"one, and the others are empty": {[]cluster.Returned{back(1, 0), back(2, 0), unopened(3)}, []cluster.BrokerID{1, 2}, none, Election{1, KindISR}, Election{1, KindISR}},
+		"one, and another stayed up":    {[]cluster.Returned{back(2, 80), unopened(3)}, []cluster.BrokerID{1, 2, 3, 4}, Election{1, KindISR}, Election{1, KindISR}, Election{1, KindISR}},
+		"all, and one works by now":     {[]cluster.Returned{unopened(1), unopened(2), unopened(3)}, []cluster.BrokerID{2}, none, Election{2, KindELR}, none},
+		"all, and two work by now":      {[]cluster.Returned{unopened(1), unopened(2), unopened(3)}, []cluster.BrokerID{1, 2}, none, Election{1, KindISR}, none},
+		"all, and none works":           {[]cluster.Returned{unopened(1), unopened(2), unopened(3)}, []cluster.BrokerID{4}, none, none, Election{4, KindUnclean}},
+		"one, and the others are away":  {[]cluster.Returned{unopened(3)}, []cluster.BrokerID{3}, none, Election{3, KindISR}, none},
+	} {
+		p := &cluster.Partition{Replicas: []cluster.BrokerID{3, 1, 2, 4}, ISR: []cluster.BrokerID{1, 3}, ELR: []cluster.BrokerID{2}, Leader: cluster.NoBroker,
+			LeaderEpoch: 7, LastLeader: 3, Returned: c.returned}
+		works := func(b cluster.BrokerID) bool { return slices.Contains(c.works, b) }
+		for how, got := range map[string][2]Election{"soon": {Elect(p, works), c.soon}, "late": {ElectLate(p, works), c.late}, "unclean": {ElectUnclean(p, works), c.unclean}} {
+			if got[0] != got[1] {
+				t.Errorf("%s, %s: %+v, want %+v", name, how, got[0], got[1])
+			}
+		}
+	}
+}
+
 func TestPreferred(t *testing.T) {
 	all := func(cluster.BrokerID) bool { return true }
 	for _, c := range []struct {

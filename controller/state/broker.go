@@ -41,8 +41,8 @@ func (a *apply) registerBroker(c cluster.RegisterBroker) cluster.Result {
 	logs := sortedLogs(c.Logs)
 	a.eachReplica(now.ID, func(e *edit) {
 		a.reenter(e, &now, old || containsPartition(damaged, e.tp), func() {
-			if c.LogsTold {
-				e.returned(now.ID, positionIn(logs, e.tp))
+			if log, listed := positionIn(logs, e.tp); listed || c.LogsTold {
+				e.returned(now.ID, log)
 			}
 		})
 	})
@@ -241,13 +241,13 @@ func sortedLogs(list []cluster.ReplicaLog) []cluster.ReplicaLog {
 	return out
 }
 
-// positionIn finds how far a log goes; what is not told is empty.
-func positionIn(list []cluster.ReplicaLog, tp cluster.TopicPartition) cluster.LogPosition {
+// positionIn finds how far a log goes; what is not listed is empty.
+func positionIn(list []cluster.ReplicaLog, tp cluster.TopicPartition) (log cluster.LogPosition, listed bool) {
 	i, ok := slices.BinarySearchFunc(list, tp, func(l cluster.ReplicaLog, tp cluster.TopicPartition) int { return l.Partition.Compare(tp) })
 	if !ok {
-		return cluster.LogPosition{LastEpoch: record.NoEpoch}
+		return cluster.LogPosition{LastEpoch: record.NoEpoch}, false
 	}
-	return list[i].Log
+	return list[i].Log, true
 }
 
 func containsPartition(list []cluster.TopicPartition, tp cluster.TopicPartition) bool {

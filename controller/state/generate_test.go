@@ -98,7 +98,7 @@ func (r *run) register(b cluster.BrokerID) cluster.Command {
 			}
 		}
 	}
-	c := cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: b, Directory: dir, Incarnation: id("run", len(r.log)), MinLevel: 1, MaxLevel: 1}}
+	c := cluster.RegisterBroker{PreviousEpoch: cluster.NoBrokerEpoch, Broker: cluster.Broker{ID: b, Directory: dir, Incarnation: id("run", len(r.log)), MinLevel: 1, MaxLevel: cluster.LevelNewest}}
 	c.LogsTold = r.rng.IntN(4) > 0
 	for tp, p := range r.state.Image().AllPartitions() {
 		switch {
@@ -106,6 +106,10 @@ func (r *run) register(b cluster.BrokerID) cluster.Command {
 		case r.rng.IntN(10) == 0:
 			c.Damaged = append(c.Damaged, tp)
 		case c.LogsTold && r.rng.IntN(10) > 0:
+			if r.rng.IntN(6) == 0 {
+				c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: cluster.UnknownLog})
+				continue
+			}
 			at := cluster.LogPosition{LastEpoch: record.LeaderEpoch(r.rng.IntN(3)), LogStart: record.Offset(r.rng.IntN(8) / 7), LogEnd: record.Offset(r.rng.IntN(5))}
 			c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: at})
 		}
@@ -176,6 +180,9 @@ func (r *run) elect(tp cluster.TopicPartition, p *cluster.Partition) cluster.Com
 	}
 	if r.rng.IntN(6) == 0 {
 		c.Offline = []cluster.BrokerID{p.Replicas[r.rng.IntN(len(p.Replicas))]}
+	}
+	if r.rng.IntN(4) == 0 {
+		c.Offline, c.Leader = slices.Concat(p.ISR, p.ELR), cluster.NoBroker // nobody works any more
 	}
 	return cluster.ElectLeaders{Changes: []cluster.PartitionChange{c}}
 }

@@ -30,17 +30,29 @@ func (a *apply) electOne(c *cluster.PartitionChange) cluster.ItemResult {
 	}
 	e := a.edit(c.Partition, p)
 	e.bump = c.BumpEpoch
-	for _, b := range c.Offline {
-		if !sole(e.Partition, b) {
-			e.forget(b)
-		}
-	}
+	a.takeOut(e, c.Offline)
 	if code := a.leadBy(e, c); code != cluster.CodeNone {
 		return item(code)
 	}
 	a.adoptDirectories(e)
 	a.put(e)
 	return accepted(e)
+}
+
+// takeOut takes replicas whose logs do not work out of ISR and ELR, where another complete one is left. Where they are all that are complete, all stay: each of them had everything when
+// the last leadership ended, and nothing is acknowledged without a leader, so that whichever works first may lead. That they do not work stays on record with them
+// (cluster.UnknownLog), or the next broker to come would have one of them elected.
+func (a *apply) takeOut(e *edit, offline []cluster.BrokerID) {
+	left := slices.DeleteFunc(slices.Concat(e.ISR, e.ELR), func(b cluster.BrokerID) bool { return slices.Contains(offline, b) })
+	marks := a.old.FeatureLevel() >= cluster.LevelLogs
+	for _, b := range offline {
+		switch {
+		case len(left) == 0 && marks:
+			e.returned(b, cluster.UnknownLog)
+		case !sole(e.Partition, b):
+			e.forget(b)
+		}
+	}
 }
 
 // leadBy makes c.Leader the leader if it may be one as of now.

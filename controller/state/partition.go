@@ -161,7 +161,7 @@ func (e *edit) agreeing(leader cluster.BrokerID) []cluster.BrokerID {
 func (e *edit) hasAllOf(b, leader cluster.BrokerID) bool {
 	log, _ := e.HasReturned(b)
 	most, back := e.HasReturned(leader)
-	return b == leader || back && e.CompareLogs(log, most) >= 0
+	return b == leader || back && most.Known() && e.CompareLogs(log, most) >= 0
 }
 
 // adoptDirectories lets replicas that are neither in the ISR nor in the ELR start over in the directory that their broker has now.

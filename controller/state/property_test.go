@@ -18,7 +18,7 @@ import (
 // holds the state against a model of what the rules are for: no acknowledged record is lost by a clean election, and no
 // (partition, leader epoch) is led by two lives of brokers.
 func TestRandomCommandsKeepTheRules(t *testing.T) {
-	choices := 0
+	choices, kept := 0, 0
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := newRun(t, seed)
@@ -26,11 +26,11 @@ func TestRandomCommandsKeepTheRules(t *testing.T) {
 				r.apply(r.command())
 			}
 			r.checkReplay()
-			choices += r.choices
+			choices, kept = choices+r.choices, kept+r.kept
 		})
 	}
-	if choices < 50 {
-		t.Errorf("replicas that have restarted were elected %d times only", choices)
+	if choices < 50 || kept < 10 {
+		t.Errorf("replicas that have restarted were elected %d times only, and all that failed at once were kept %d times", choices, kept)
 	}
 }
 
@@ -46,6 +46,7 @@ type run struct {
 	ledBy     map[reign]cluster.BrokerEpoch
 	nextID    byte
 	choices   int // elections of replicas that have restarted
+	kept      int // times that more than one complete replica failed at once
 }
 
 // copyOf is one replica's data: it dies with its directory.
@@ -62,7 +63,7 @@ type reign struct {
 func newRun(t *testing.T, seed uint64) *run {
 	r := &run{t: t, rng: rand.New(rand.NewPCG(seed, 1)), state: state.New(), snapshots: map[int][]byte{},
 		complete: map[cluster.TopicPartition]map[copyOf]bool{}, ledBy: map[reign]cluster.BrokerEpoch{}}
-	r.apply(cluster.InitCluster{Cluster: cluster.UUID{1}, FeatureLevel: 1})
+	r.apply(cluster.InitCluster{Cluster: cluster.UUID{1}, FeatureLevel: int32(cluster.LevelFirst + seed%2)})
 	for b := range cluster.BrokerID(4) {
 		r.apply(r.register(b))
 		r.apply(cluster.UnfenceBroker{Broker: b, Epoch: r.epochOf(b)})
@@ -176,6 +177,9 @@ func (r *run) modelChange(c cluster.Change[cluster.TopicPartition, *cluster.Part
 	if _, ok := cmd.(cluster.UnfenceBroker); ok && !r.mayBeUnclean(c.Key) {
 		r.checkChoice(c.Old, p.Leader)
 	}
+	if elect, ok := cmd.(cluster.ElectLeaders); ok && r.state.Image().FeatureLevel() >= cluster.LevelLogs {
+		r.checkTakenOut(c, elect.Changes[0].Offline)
+	}
 	_, proposal := cmd.(cluster.AlterPartition)
 	switch {
 	case c.Old == nil:
@@ -239,8 +243,27 @@ func (r *run) checkChoice(p *cluster.Partition, leader cluster.BrokerID) {
 		return
 	}
 	r.choices++
-	if len(p.Returned) < len(p.ISR)+len(p.ELR) || slices.ContainsFunc(p.Returned, func(o cluster.Returned) bool { return p.CompareLogs(log, o.Log) < 0 }) {
+	if len(p.Returned) < len(p.ISR)+len(p.ELR) || slices.ContainsFunc(p.Returned, func(o cluster.Returned) bool { return !o.Log.Known() || p.CompareLogs(log, o.Log) < 0 }) {
 		r.t.Fatalf("broker %d is elected, which has restarted: %+v", leader, *p)
+	}
+}
+
+// checkTakenOut holds a report of logs that do not work to what it may do: it takes places only where another complete replica is left, and else none.
+func (r *run) checkTakenOut(c cluster.Change[cluster.TopicPartition, *cluster.Partition], offline []cluster.BrokerID) {
+	r.t.Helper()
+	if c.Old == nil || c.New.UncleanLast && c.New.LeaderEpoch != c.Old.LeaderEpoch {
+		return
+	}
+	complete := slices.Concat(c.Old.ISR, c.Old.ELR)
+	works := func(b cluster.BrokerID) bool { return !slices.Contains(offline, b) }
+	if len(offline) == 0 || slices.ContainsFunc(complete, works) {
+		return
+	}
+	if !slices.Equal(c.Old.ISR, c.New.ISR) || !slices.Equal(c.Old.ELR, c.New.ELR) || slices.ContainsFunc(complete, func(b cluster.BrokerID) bool { return !c.New.Unopened(b) }) {
+		r.t.Fatalf("%v were reported at once, and %+v became %+v", offline, *c.Old, *c.New)
+	}
+	if len(complete) > 1 {
+		r.kept++
 	}
 }
 

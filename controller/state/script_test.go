@@ -64,7 +64,7 @@ func (s *script) parse(t *testing.T, line string) cluster.Command {
 	epoch = cluster.BrokerEpoch(a.num("epoch", int64(epoch)))
 	switch words[0] {
 	case "init":
-		return cluster.InitCluster{Cluster: uid("cluster"), FeatureLevel: 1, CreatedMs: 1}
+		return cluster.InitCluster{Cluster: uid("cluster"), FeatureLevel: int32(a.num("level", 1)), CreatedMs: 1}
 	case "register":
 		return s.register(a, id)
 	case "fence":
@@ -109,6 +109,9 @@ func (s *script) register(a args, id cluster.BrokerID) cluster.Command {
 			panic(err)
 		}
 		c.Logs = append(c.Logs, l)
+	}
+	for _, tp := range s.partitions(a["unopened"]) {
+		c.Logs = append(c.Logs, cluster.ReplicaLog{Partition: tp, Log: cluster.UnknownLog})
 	}
 	if a.has("cluster") {
 		c.Cluster = uid(a["cluster"])
@@ -380,6 +383,10 @@ func printPartition(p *cluster.Partition) string {
 		out += fmt.Sprintf(" elr %v", p.ELR)
 	}
 	for _, r := range p.Returned {
+		if !r.Log.Known() {
+			out += fmt.Sprintf(" %d unopened", r.Broker)
+			continue
+		}
 		out += fmt.Sprintf(" %d back with %d/%d", r.Broker, r.Log.LastEpoch, r.Log.LogEnd)
 		if r.Log.LogStart > 0 {
 			out += fmt.Sprintf(" from %d", r.Log.LogStart)

@@ -12,29 +12,43 @@ import (
 func TestCase11_TheOnlyCompleteReplicaCannotBeOpenedOnce(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 5)
-	c.Must("topic", "create", "pair", "--assignment", "0,1", "-c", "min.insync.replicas=1")
-	c.MustWith("first\n", "produce", "pair")
-	c.Brokers[1].Kill()
-	c.awaitISR("pair", 1)
-	c.MustWith("second\n", "produce", "pair")
-	holder := c.Brokers[0]
-	meta := filepath.Join(holder.Data, "partitions", holder.directories(c.describe("pair").TopicID)[0], "log.meta")
-	holder.Kill()
-	mustDo(t, os.Rename(meta, meta+".away"))
-	mustDo(t, os.Symlink(meta, meta)) // whoever opens it is told ELOOP
-	holder.Start()
-	c.Brokers[1].Start()
-	Eventually(t, c.allRegistered)
-	c.awaitLeader("pair", -1)
-	if log := holder.Log(); !strings.Contains(log, "log not opened") {
-		t.Fatalf("the log was opened:\n%s", log)
+	holder, other := c.Brokers[0], c.Brokers[1]
+	files := map[string]string{"log": "log.meta", "identity": "partition.meta"} // by topic
+	paths := map[string]string{}
+	for topic, file := range files {
+		c.Must("topic", "create", topic, "--assignment", "0,1", "-c", "min.insync.replicas=1")
+		c.MustWith("first\n", "produce", topic)
+		paths[topic] = filepath.Join(holder.Data, "partitions", holder.directories(c.describe(topic).TopicID)[0], file)
+	}
+	other.Kill()
+	for topic := range files {
+		c.awaitISR(topic, 1)
+		c.MustWith("second\n", "produce", topic)
 	}
 	holder.Kill()
-	mustDo(t, os.Rename(meta+".away", meta))
+	for _, path := range paths {
+		mustDo(t, os.Rename(path, path+".away"))
+		mustDo(t, os.Symlink(path, path)) // whoever opens it is told ELOOP
+	}
 	holder.Start()
-	c.awaitLeader("pair", 0)
-	c.awaitISR("pair", 2)
-	if got := c.values("pair"); strings.Join(got, " ") != "first second" {
-		t.Errorf("the topic holds %v", got)
+	other.Start()
+	Eventually(t, c.allRegistered)
+	for topic := range files {
+		c.awaitLeader(topic, -1)
+	}
+	if log := holder.Log(); strings.Count(log, "log not opened") != len(files) {
+		t.Fatalf("a log was opened:\n%s", log)
+	}
+	holder.Kill()
+	for _, path := range paths {
+		mustDo(t, os.Rename(path+".away", path))
+	}
+	holder.Start()
+	for topic := range files {
+		c.awaitLeader(topic, 0)
+		c.awaitISR(topic, 2)
+		if got := c.values(topic); strings.Join(got, " ") != "first second" {
+			t.Errorf("topic %s holds %v", topic, got)
+		}
 	}
 }

@@ -460,7 +460,7 @@ type RegisterBroker struct {
 	Damaged        []*TopicPartition      `protobuf:"bytes,4,rep,name=damaged,proto3" json:"damaged,omitempty"`
 	Live           bool                   `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`
 	PreviousStarts [][]byte               `protobuf:"bytes,6,rep,name=previous_starts,json=previousStarts,proto3" json:"previous_starts,omitempty"` // 16 bytes each
-	Logs           []*ReplicaLog          `protobuf:"bytes,7,rep,name=logs,proto3" json:"logs,omitempty"`                                           // all that recovery opened, if logs_told
+	Logs           []*ReplicaLog          `protobuf:"bytes,7,rep,name=logs,proto3" json:"logs,omitempty"`                                           // all that recovery opened, if logs_told, and those whose end is unknown
 	LogsTold       bool                   `protobuf:"varint,8,opt,name=logs_told,json=logsTold,proto3" json:"logs_told,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

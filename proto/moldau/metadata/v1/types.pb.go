@@ -655,7 +655,7 @@ func (x *Returned) GetLog() *LogPosition {
 type LogPosition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	LastEpoch     int32                  `protobuf:"zigzag32,1,opt,name=last_epoch,json=lastEpoch,proto3" json:"last_epoch,omitempty"` // of the last record, -1: none
-	LogEnd        int64                  `protobuf:"varint,2,opt,name=log_end,json=logEnd,proto3" json:"log_end,omitempty"`
+	LogEnd        int64                  `protobuf:"varint,2,opt,name=log_end,json=logEnd,proto3" json:"log_end,omitempty"`            // -1: unknown, the log could not be opened
 	LogStart      int64                  `protobuf:"varint,3,opt,name=log_start,json=logStart,proto3" json:"log_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
