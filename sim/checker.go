@@ -157,7 +157,7 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 		c.fail("I2: %s %d at %d of %s, where %d records were ever sent", who, number, at, c.w.named(tp), len(c.values)-1)
 		return
 	}
-	if !v.placed {
+	if !v.placed || v.at != at {
 		c.inOrder(l, v, number, at, who)
 	}
 	v.placed, v.at = true, at
@@ -175,19 +175,6 @@ func (c *checker) commit(tp cluster.TopicPartition, at record.Offset, number int
 	case sum != 0 && s.sum != sum:
 		c.fail("I2: %s other bytes around %d at %d of %s", who, number, at, c.w.named(tp))
 	}
-}
-
-// inOrder checks that an idempotent producer's records have the order of their sequences (I3, case 68), as soon as both are known, since either may be deleted before
-// the end. Who has nothing left of a producer lets it in anew, and a loss that was accepted takes the order with it.
-func (c *checker) inOrder(l *ledger, v *value, number int64, at record.Offset, who string) {
-	p := v.producer
-	if p.pid == 0 || v.forgotten || len(l.losses) > 0 {
-		return
-	}
-	if newest := &c.values[p.newest]; newest.placed && number < p.newest && at > newest.at && newest.at >= l.start && !newest.forgotten {
-		c.fail("I3: %s %d at %d of %s, behind %d of the same producer at %d", who, number, at, c.w.named(l.tp), p.newest, newest.at)
-	}
-	p.newest = max(p.newest, number)
 }
 
 // witness is who has a batch below its watermark: as a leader or not, and up to which leader epoch it knows the partition.

@@ -36,12 +36,8 @@ func TestWhoCountsAsCompleteIsComplete(t *testing.T) {
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(Options{Seed: 1, Trace: true, Without: Names()})
-			w.setUp()
-			w.runUntil(w.now+time.Second, w.check.failed)
-			tp, _, _ := w.longBatch(t)
+			w, tp, p := calmWorld(t)
 			image := w.meta.state.Image()
-			p, _ := image.Partition(tp)
 			if w.check.strongISR(tp, image, p); w.check.failed() {
 				t.Fatal(w.check.violation)
 			}
@@ -51,36 +47,6 @@ func TestWhoCountsAsCompleteIsComplete(t *testing.T) {
 			w.check.strongISR(tp, image, p)
 			if got := strings.HasPrefix(w.check.violation, "StrongISR"); got != c.wrong {
 				t.Errorf("wrong is %t, want %t: %s", got, c.wrong, w.check.violation)
-			}
-		})
-	}
-}
-
-// TestOrderOfAProducer places a producer's record behind a later one of it: that is wrong as long as the later one is there.
-func TestOrderOfAProducer(t *testing.T) {
-	for _, c := range []struct {
-		name           string
-		earlier, later record.Offset
-		start          record.Offset
-		wrong          bool
-	}{
-		{"in order", 1, 2, 0, false},
-		{"out of order", 2, 1, 0, true},
-		{"the later one is deleted", 2, 1, 2, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(Options{Seed: 1, Without: Names()})
-			w.setUp()
-			tp := w.partitions[0]
-			l := w.check.ledgers[tp]
-			p := w.load.newProducer(tp)
-			at := record.Offset(len(l.slots))
-			first := w.check.newValues(p, 2)
-			w.check.commit(tp, at+c.later, first+1, 0, "somebody has")
-			l.start = at + c.start
-			w.check.commit(tp, at+c.earlier, first, 0, "somebody has")
-			if got := strings.HasPrefix(w.check.violation, "I3"); got != c.wrong {
-				t.Errorf("wrong is %t, want %t: %q", got, c.wrong, w.check.violation)
 			}
 		})
 	}

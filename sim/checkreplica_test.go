@@ -52,11 +52,7 @@ func TestWatermarkInsideABatch(t *testing.T) {
 // TestCutBelowTheWatermark cuts a follower's log below its watermark: that takes what is committed, except where everything there is deleted.
 func TestCutBelowTheWatermark(t *testing.T) {
 	for _, deleted := range []bool{true, false} {
-		w := newWorld(Options{Seed: 1, Trace: true, Without: Names()})
-		w.setUp()
-		w.runUntil(w.now+time.Second, w.check.failed)
-		tp, _, _ := w.longBatch(t)
-		p, _ := w.meta.state.Image().Partition(tp)
+		w, tp, p := calmWorld(t)
 		r := w.brokers[p.Replicas[1]].replica(tp)
 		before := r.at
 		before.HighWatermark, before.LogEnd = r.at.LogEnd+1, r.at.LogEnd+3
@@ -68,6 +64,17 @@ func TestCutBelowTheWatermark(t *testing.T) {
 			t.Errorf("deleted %t: %q", deleted, w.check.violation)
 		}
 	}
+}
+
+// calmWorld plays a second without faults. It returns a partition that has a batch of several records.
+func calmWorld(t *testing.T) (*World, cluster.TopicPartition, *cluster.Partition) {
+	t.Helper()
+	w := newWorld(Options{Seed: 1, Trace: true, Without: Names()})
+	w.setUp()
+	w.runUntil(w.now+time.Second, w.check.failed)
+	tp, _, _ := w.longBatch(t)
+	p, _ := w.meta.state.Image().Partition(tp)
+	return w, tp, p
 }
 
 // longBatch finds a batch of several records that a partition's followers have.

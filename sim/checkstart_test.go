@@ -3,7 +3,6 @@ package sim
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/moldau-log/moldau/cluster"
 	"github.com/moldau-log/moldau/record"
@@ -25,10 +24,7 @@ func TestAStartNobodyDecided(t *testing.T) {
 		{"above the watermark", true, "0", 1, "above its watermark"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(Options{Seed: 1, Trace: true, Without: Names()})
-			w.setUp()
-			w.runUntil(w.now+time.Second, w.check.failed)
-			tp, _, _ := w.longBatch(t)
+			w, tp, p := calmWorld(t)
 			image := w.meta.state.Image()
 			topic, _ := image.Topic(tp.Topic)
 			res := w.meta.state.Apply(image.Index()+1, cluster.AlterConfigs{
@@ -37,7 +33,6 @@ func TestAStartNobodyDecided(t *testing.T) {
 			if res.Code != cluster.CodeNone {
 				t.Fatal(res)
 			}
-			p, _ := image.Partition(tp)
 			r := w.brokers[p.Leader].replica(tp)
 			r.at.LogStart = r.at.HighWatermark
 			l := w.check.ledgers[tp]

@@ -199,7 +199,7 @@ type producer struct {
 	losses   int           // of the partition, before it began
 	over     bool          // another one has taken its place
 	behind   time.Duration // that its timestamps lie in the past
-	newest   int64         // of its values that the checker has placed, 0 for none
+	placed   order         // of its values, as far as the checker knows where they are
 }
 
 // operation is one batch until its fate is known.
