@@ -14,16 +14,23 @@ import (
 	"github.com/moldau-log/moldau/record"
 )
 
-// TestWholeBroker is the way of a record through the shipped broker: created on first use, produced, read by a group, committed, described.
-func TestWholeBroker(t *testing.T) {
+// wholeBroker starts the shipped broker and a client of it, for at most 20 s.
+func wholeBroker(t *testing.T) (context.Context, *client.Client) {
+	t.Helper()
 	b := moldautest.Start(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
+	t.Cleanup(cancel)
 	c, err := client.New(client.WithSeeds(b.GRPC))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { _ = c.Close() })
+	return ctx, c
+}
+
+// TestWholeBroker is the way of a record through the shipped broker: created on first use, produced, read by a group, committed, described.
+func TestWholeBroker(t *testing.T) {
+	ctx, c := wholeBroker(t)
 	if _, err := c.CreateTopic(ctx, &moldauv1.CreateTopicRequest{Topic: "t", Partitions: 3}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,14 +96,7 @@ func TestWholeBroker(t *testing.T) {
 
 // TestCompressionTypeOfTheTopic: batches are stored under the codec that their topic asks for, whatever the producer chose; nothing of a record is lost by it.
 func TestCompressionTypeOfTheTopic(t *testing.T) {
-	b := moldautest.Start(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	c, err := client.New(client.WithSeeds(b.GRPC))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	ctx, c := wholeBroker(t)
 	create := &moldauv1.CreateTopicRequest{Topic: "t", Partitions: 1, Configs: []*moldauv1.ConfigEntry{{Key: "compression.type", Value: "zstd"}}}
 	created, err := c.CreateTopic(ctx, create)
 	if err != nil {
@@ -136,14 +136,7 @@ func TestCompressionTypeOfTheTopic(t *testing.T) {
 // TestCommitOfWhatIsNotOwned: a commit that answers success is there. A member that has joined and does not own its partitions yet, or names one that it never gets,
 // is told so.
 func TestCommitOfWhatIsNotOwned(t *testing.T) {
-	b := moldautest.Start(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	c, err := client.New(client.WithSeeds(b.GRPC))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	ctx, c := wholeBroker(t)
 	for _, topic := range []string{"owned", "other"} {
 		if _, err := c.CreateTopic(ctx, &moldauv1.CreateTopicRequest{Topic: topic, Partitions: 1}); err != nil {
 			t.Fatal(err)
@@ -179,14 +172,7 @@ func TestCommitOfWhatIsNotOwned(t *testing.T) {
 
 // TestCase89_ALateCommitIsRefused: a commit that its member gave up, and that comes behind a later one, changes nothing.
 func TestCase89_ALateCommitIsRefused(t *testing.T) {
-	b := moldautest.Start(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	c, err := client.New(client.WithSeeds(b.GRPC))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	ctx, c := wholeBroker(t)
 	if _, err := c.CreateTopic(ctx, &moldauv1.CreateTopicRequest{Topic: "t", Partitions: 2}); err != nil {
 		t.Fatal(err)
 	}

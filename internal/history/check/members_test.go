@@ -127,3 +127,19 @@ func TestCompletionsMayLeaveOutWhatTheirInvokesSaid(t *testing.T) {
 		t.Errorf("a drain without its end: %v", err)
 	}
 }
+
+// TestACompletionOfAnotherActionIsRefused: what began as one operation cannot end as another.
+func TestACompletionOfAnotherActionIsRefused(t *testing.T) {
+	create, forget := `'kind':'admin','action':'create-topic','topic':'t'`, `'kind':'admin','action':'delete-group','group':'g'`
+	for _, c := range [][2]string{{create, forget}, {forget, create}} {
+		for _, outcome := range []string{"ok", "fail", "info"} {
+			_, err := ofLines(t, `'op':1,'type':'invoke',`+c[0], `'op':1,'type':'`+outcome+`',`+c[1])
+			if err == nil || !strings.Contains(err.Error(), "f:2: ") || !strings.Contains(err.Error(), "it began as "+c[0][len(`'kind':'admin','action':'`):][:12]) {
+				t.Errorf("%s after %s, %s: %v", c[1], c[0], outcome, err)
+			}
+		}
+	}
+	if _, err := ofLines(t, `'op':1,'type':'invoke',`+forget, `'op':1,'type':'info','kind':'admin'`); err != nil {
+		t.Errorf("a completion without its action: %v", err)
+	}
+}

@@ -87,6 +87,9 @@ func (c *Checker) end(client int32, e *history.Event) (*operation, error) {
 	if op != nil && op.kind != e.Kind {
 		return nil, fmt.Errorf("it began as %s", op.kind)
 	}
+	if op != nil && e.Kind == history.Admin && e.Action != "" && e.Action != op.action {
+		return nil, fmt.Errorf("it began as %s", op.action)
+	}
 	if op == nil && needsInvoke(e.Kind) {
 		return nil, errNoInvoke
 	}
